@@ -21,7 +21,8 @@ def found(method: str, device: str, asked: str) -> dict:
     On a CPU torch runs the graphs as it captured them: making machine code of them takes a minute.
     """
     python, backend = (warm.folder() / "python", "aot_eager") if device == "cpu" else (sys.executable, "inductor")
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'tests'}:{ROOT / 'stages'}"}
+    folders = [*(str(ROOT / room) for room in ("src", "tests", "stages")), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, folders))}
     command = [python, __file__, method, device, asked, backend]
     said = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert said.returncode == 0, said.stderr[-3000:]

@@ -1,6 +1,6 @@
 """Kernels in Triton, interpreted on the CPU.
 
-    found = interpreted("annulus.negatives.radix:select", [(scores, own, 0, 5, None), ...])
+    found = interpreted("annulus.negatives.bisection:select", [(scores, own, 0, 5, None), ...])
 
 A process of its own interprets: Triton decides at its import whether it does. At each call of a device function, a sum
 among them, Triton would make its language the interpreter's again, which is half of all time; here once for each file.

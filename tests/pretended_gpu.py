@@ -152,14 +152,14 @@ def pretended_kernels(gpu: PretendedGPU):
 
     Each function that starts kernels counts them here, and computes elsewhere, uncounted, what a CPU computes.
     """
-    from annulus.negatives import radix  # Triton is on Linux alone
+    from annulus.negatives import bisection  # Triton is on Linux alone
     from annulus.views import kernels
 
     def select(scores, own, first, last, picked):
-        for kernel in [*["radix._counted"] * radix.READINGS, "radix._members"]:
-            gpu.count("operators", kernel)
-        if picked is not None:
-            gpu.count("operators", "radix._drawn")
+        for kernel in ("_bracketed", "_kept", "_bisected", "_listed"):
+            gpu.count("operators", f"bisection.{kernel}")
+        for operator in ["aten::to"] if picked is None else ["aten::gather", "aten::to"]:
+            gpu.count("operators", operator)
         with gpu.counting():
             return threshold.plain(scores, own if own.numel() else None, first, last, picked)
 
@@ -173,7 +173,7 @@ def pretended_kernels(gpu: PretendedGPU):
     with (
         mock.patch.object(threshold, "trusted", return_value=True),
         mock.patch.object(recipe, "trusted", return_value=True),
-        mock.patch.object(radix, "select", select),
+        mock.patch.object(bisection, "select", select),
         mock.patch.object(kernels, "view", view),
     ):
         yield

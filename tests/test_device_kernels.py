@@ -62,10 +62,11 @@ def test_a_kernel_that_agrees_is_asked_once_for_each_device_and_nothing_is_said(
 @contextmanager
 def kernels(select=faulty, view=faulty):
     """A pretended GPU on which these functions stand for the kernels."""
-    from annulus.negatives import radix
+    from annulus.negatives import bisection
     from annulus.views import kernels as of_views
 
-    with PretendedGPU() as gpu, mock.patch.object(radix, "select", select), mock.patch.object(of_views, "view", view):
+    selecting = mock.patch.object(bisection, "select", select)
+    with PretendedGPU() as gpu, selecting, mock.patch.object(of_views, "view", view):
         yield gpu
 
 
@@ -88,7 +89,7 @@ def test_wrong_columns_of_a_kernel_are_never_selected(select, generator, caplog)
         for _ in range(2):
             found = threshold.select(scores.to(gpu.device), own.to(gpu.device), 3, 9).cpu()
     assert torch.equal(found, threshold.plain(scores, own, 3, 9))
-    assert [line[:48] for line in caplog.messages] == ["WARNING: kernels of annulus.negatives.radix are "]
+    assert [line[:52] for line in caplog.messages] == ["WARNING: kernels of annulus.negatives.bisection are "]
 
 
 @needs_triton
@@ -106,7 +107,10 @@ def test_wrong_pixels_of_a_kernel_are_never_seen(view, generator, caplog):
 
 # A fault of the kernels' source, and of which kernels.
 MUTATIONS = {
-    "negatives/radix.py": [("outer_seen + tl.cumsum", "1 + outer_seen + tl.cumsum"), ("<= within", "< within")],
+    "negatives/bisection.py": [
+        ("outer_seen + tl.cumsum", "1 + outer_seen + tl.cumsum"),
+        ("0xFFFFFFFF, 0x80000000", "0x7FFFFFFF, 0x80000000"),
+    ],
     "views/kernels.py": [("turn + 1", "turn + 1.01"), ("factors += image * 3", "factors += image")],
 }
 

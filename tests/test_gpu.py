@@ -128,7 +128,7 @@ def test_views_are_those_of_a_cpu(height, width, size, gpu):
     expected = augment(images, views, size, torch.Generator().manual_seed(2))
     difference = (found.cpu() - expected).abs()
     assert difference.max() < 2e-3, "grey pixels have next to no hue, and rounding turns it"
-    assert difference.mean() < 1e-6
+    assert difference.mean() < 1e-5, "sums of many pixels, in another order: 1.2e-6 on an H200"
 
 
 # --- against itself -----------------------------------------------------------------------------------

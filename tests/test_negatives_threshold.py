@@ -8,10 +8,20 @@ from interpreted import interpreted, needs_triton
 
 from annulus.negatives.threshold import plain
 
-# Columns: within a block of 256, a block and more, two parts of tiles of 2048 and more; of so many kinds of scores.
-SIZES = {1: 1, 300: 3, 4609: 8}
+# Columns: one, fewer than a sample has, four parts of tiles of 1024 and more; of so many kinds of scores.
+SIZES = {1: 1, 300: 3, 4609: 9}
+
+
+def lower_where_sampled(drawn):
+    """So that no bracket of a sample holds what it should."""
+    lowered = drawn.clone()
+    lowered[:, torch.arange(2048) * drawn.shape[1] // 2048] -= 9
+    return lowered
+
+
 SCORES = {
     "distinct": lambda drawn: drawn,
+    "lower where they are sampled": lower_where_sampled,
     "tied": lambda drawn: (3 * drawn).round() * torch.tensor([[0.25], [-1.0], [0.0]]),  # 0 and -0 as well
     "close": lambda drawn: 1 + drawn * 2**-21,  # they differ in their last bits
     "all the same": torch.zeros_like,
@@ -73,7 +83,7 @@ def test_the_kernels_select_the_same():
     for scores, own, *ranks, places in CASES:
         padded = torch.empty(3, 0, dtype=torch.int64) if own is None else own.view(3, -1)
         asked += [(scores, padded, *ranks, None), (scores, padded, *ranks, places)]
-    found = interpreted("annulus.negatives.radix:select", asked)
+    found = interpreted("annulus.negatives.bisection:select", asked)
     for (*_, places), rows, listed, drawn in zip(CASES, EXPECTED, found[::2], found[1::2], strict=True):
         assert torch.equal(listed, rows)
         assert torch.equal(drawn, rows.gather(1, places))

@@ -51,7 +51,7 @@ def hostile() -> Iterator[tuple[str, Tensor, SelfIndex]]:
 
 
 def selections(device: torch.device) -> Iterator[Row]:
-    """`radix.select` against sorting: listed, and looked up at places that lie in another order in memory."""
+    """`bisection.select` against sorting: listed, and looked up at places that lie in another order in memory."""
     for name, scores, own in hostile():
         count = scores.shape[1]
         first, last = count // 10, max(count // 2, 1)

@@ -54,7 +54,7 @@ def host_waits(call: Call) -> int | None:
             call()
         finally:
             torch.cuda.set_sync_debug_mode(mode)
-    return sum("synchroniz" in str(one.message) for one in caught)
+    return sum("called a synchronizing" in str(one.message) for one in caught)
 
 
 def kernels(call: Call) -> int | None:

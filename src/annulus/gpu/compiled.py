@@ -14,10 +14,10 @@ MOST_SPILLED = 16  # bytes a thread
 
 def forms() -> list[Form]:
     """Every kernel of the library."""
-    from annulus.negatives import radix
+    from annulus.negatives import bisection
     from annulus.views import kernels
 
-    return [*radix.forms(), *kernels.forms()]
+    return [*bisection.forms(), *kernels.forms()]
 
 
 def part(device: torch.device, sizes: Sizes) -> Iterator[Row]:

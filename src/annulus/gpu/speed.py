@@ -30,7 +30,7 @@ GIGABYTES = 2**30
 def selection(device: torch.device, sizes: Sizes) -> Iterator[Row]:
     """Draws from a ring against the product that makes its scores."""
     random = torch.Generator().manual_seed(0)
-    used = "kernels" if trusted("annulus.negatives.radix", threshold.kernels_agree, device) else "sorting"
+    used = "kernels" if trusted("annulus.negatives.bisection", threshold.kernels_agree, device) else "sorting"
     for queries, columns in sizes.selections:
         query, bank = (
             F.normalize(torch.randn(rows, sizes.dim, generator=random)).to(device) for rows in (queries, columns)

@@ -1,8 +1,8 @@
 """The columns of given ranks on a GPU: exact, equal scores by column, and so the same columns on every run.
 
 A set of ranks is a stretch between two thresholds: two scores, and among equal scores two columns. So members can be
-found and listed by column without sorting (`annulus.negatives.radix`, in Triton). Where Triton is not installed or its
-kernels do not agree, and for float64, plain PyTorch sorts. Both give the same columns in the same order.
+found and listed by column without sorting (`annulus.negatives.bisection`, in Triton). Where Triton is not installed or
+its kernels do not agree, and for float64, plain PyTorch sorts. Both give the same columns in the same order.
 """
 
 from functools import partial
@@ -27,7 +27,7 @@ def select(
     Own columns rank after all others, as columns of NaN do, and equal scores by column.
     """
     agrees = _AGREES.get(scores.dtype)
-    if agrees is None or not trusted("annulus.negatives.radix", agrees, scores.device):
+    if agrees is None or not trusted("annulus.negatives.bisection", agrees, scores.device):
         return plain(scores, self_index, first, last, picked)
     return by_kernels(scores, self_index, first, last, picked)
 
@@ -40,11 +40,11 @@ def by_kernels(
     picked: Int[Tensor, "b k"] | None = None,
 ) -> Int[Tensor, "b m"]:
     """`select` by kernels."""
-    from annulus.negatives import radix  # it needs Triton
+    from annulus.negatives import bisection  # it needs Triton
 
     own = torch.empty(0, dtype=torch.int64, device=scores.device) if self_index is None else self_index
     with torch.cuda.device_of(scores):  # Triton starts kernels on the current device
-        return radix.select(scores, own.view(len(scores), -1 if own.numel() else 0), first, last, picked)
+        return bisection.select(scores, own.view(len(scores), -1 if own.numel() else 0), first, last, picked)
 
 
 def plain(

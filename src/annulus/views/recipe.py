@@ -98,10 +98,11 @@ def augment(
     height, width = images.shape[2:]
     batch = len(images) if shown is None else shown.batch
     squares = torch.tensor([[height, width]]).expand(batch, 2)
-    recipe = draw_recipe(views, squares if sizes is None else sizes, generator)
+    with threads(1):  # others take longer to start than some thousand numbers, and then spin beside a GPU's queue
+        recipe = draw_recipe(views, squares if sizes is None else sizes, generator)
+        drawn = [operator.draw(batch, generator) for operator in views.general]
     if sizes is not None and recipe.boxes is None:
         recipe = recipe._replace(boxes=center_boxes(sizes, size))
-    drawn = [operator.draw(batch, generator) for operator in views.general]
     if shown is not None:
         recipe, drawn = pick(recipe, shown.rows), [pick(parameters, shown.rows) for parameters in drawn]
     if images.is_cuda and trusted("annulus.views.kernels", kernels_agree, images.device):

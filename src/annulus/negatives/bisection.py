@@ -1,0 +1,289 @@
+"""The columns of given ranks by bisection in Triton: `annulus.negatives.threshold` on a GPU, without a sort.
+
+A score's key is an integer of 32 bits in the scores' order. The ranks end at two borders: the keys of the last one and
+of the one before the first. A sample of the columns brackets each border. One reading of all scores counts the
+keys above each bracket and keeps those within; bisection among these finds the border. A second reading lists the
+members by column.
+
+A border that lies outside its bracket, as one in ten thousand does, is bisected over all columns: exact as well, and
+slower. So are those of a query whose brackets hold more keys than there is room for, as where many scores are equal.
+
+Several programs read a query's scores, each a part. Kept keys lie in the order in which programs end, which changes no
+count: the same scores give the same columns on every run.
+
+Beyond the scores this needs 4 bytes for each member, and 5 for each kept key: of a ring of 1 to 10 % of the columns, an
+eighth and a tenth of the scores' own bytes.
+"""
+
+import math
+from typing import no_type_check  # Triton compiles a kernel's own source, and a checker around it would hide that
+
+import torch
+import triton
+import triton.language as tl
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from annulus.device.machine_code import Form
+
+SAMPLE = 2048  # columns
+DEVIATIONS = 4  # of a sample's rank, that a bracket reaches to each side
+SPARE = 1.25  # room for kept keys, over what a sample lets expect
+TILE, WARPS = 1024, 4  # columns that a program reads at a time, and its threads, by 32
+CHUNK, CHUNK_WARPS = 2048, 8  # the same where there are few programs
+PROGRAMS = 2048  # that a reading is split into, where there are columns enough: several for each of a GPU's processors
+PARTS = 16  # at most, of a query's columns
+
+# Keys of a query's own columns and of NaN: below those of all scores, -inf included. No key is the highest.
+LOWEST, HIGHEST = tl.constexpr(0), tl.constexpr(0xFFFFFFFF)
+PAIR = tl.constexpr(1 << 16)  # two counts share an integer
+
+
+@triton.jit
+@no_type_check
+def _keys(scores, own, width, columns, count):
+    """The keys of a query's columns, uint32; whatever is beyond the last column gets some key."""
+    # -0 becomes 0, which it equals.
+    score = tl.load(scores + columns, mask=columns < count, other=0.0).to(tl.float32) + 0.0
+    bits = score.to(tl.uint32, bitcast=True)
+    negative = (bits >> 31) != 0
+    keys = bits ^ tl.where(negative, 0xFFFFFFFF, 0x80000000).to(tl.uint32)
+    keys = tl.where(score != score, LOWEST, keys).to(tl.uint32)
+    for place in range(width):
+        keys = tl.where(columns == tl.load(own + place), LOWEST, keys).to(tl.uint32)
+    return keys
+
+
+@triton.jit
+@no_type_check
+def _stretch(count, part, PARTS: tl.constexpr, TILE: tl.constexpr):
+    """The columns of a part: tiles from the first one on, up to the second."""
+    length = tl.cdiv(tl.cdiv(count, TILE), PARTS) * TILE
+    start = part * length
+    return start, tl.minimum(start + length, count)
+
+
+@triton.jit(do_not_specialize=["width", "count", "low_0", "high_0", "low_1", "high_1"])
+@no_type_check
+def _bracketed(
+    scores, own, brackets, kept, stride, width, count, low_0, high_0, low_1, high_1, SAMPLE: tl.constexpr
+):  # fmt: skip
+    """Both brackets of a query's borders, two keys each: those of these ranks in a sample, found bit by bit."""
+    query, ends = tl.program_id(0).to(tl.int64), tl.arange(0, 4)
+    columns = (tl.arange(0, SAMPLE).to(tl.int64) * count // SAMPLE).to(tl.int32)
+    keys = _keys(scores + query * stride, own + query * width, width, columns, count)
+    ranks = tl.where(ends < 2, tl.where(ends == 0, low_0, high_0), tl.where(ends == 2, low_1, high_1))
+    found = tl.zeros([4], tl.uint32)
+    for bit in range(32):
+        tried = found | (tl.full([4], 1 << 31, tl.uint32) >> bit)
+        reaching = tl.sum((keys[None, :] >= tried[:, None]).to(tl.int32), axis=1)
+        found = tl.where(reaching >= ranks, tried, found)
+    tl.store(brackets + query * 4 + ends, found.to(tl.int64))
+    tl.store(kept + query, 0)
+
+
+@triton.jit(do_not_specialize=["width", "count", "room"])
+@no_type_check
+def _kept(
+    scores, own, brackets, counts, kept, keys_kept, parts_kept, stride, width, count, room,
+    PARTS: tl.constexpr, TILE: tl.constexpr,
+):  # fmt: skip
+    """Of one part: how many keys are above each bracket and how many within, in `counts`; those within are kept."""
+    query, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    scores += query * stride
+    own += query * width
+    brackets += query * 4
+    low_0, high_0 = tl.load(brackets).to(tl.uint32), tl.load(brackets + 1).to(tl.uint32)
+    low_1, high_1 = tl.load(brackets + 2).to(tl.uint32), tl.load(brackets + 3).to(tl.uint32)
+    keys_kept += query * room
+    parts_kept += query * room
+    of_0, of_1 = tl.zeros([TILE], tl.int32), tl.zeros([TILE], tl.int32)
+    start, end = _stretch(count, part, PARTS, TILE)
+    for tile in range(start, end, TILE):
+        columns = tile + tl.arange(0, TILE)
+        keys = _keys(scores, own, width, columns, count)
+        there = columns < count
+        in_0, in_1 = there & (keys >= low_0) & (keys <= high_0), there & (keys >= low_1) & (keys <= high_1)
+        of_0 += (there & (keys > high_0)).to(tl.int32) * PAIR + in_0.to(tl.int32)
+        of_1 += (there & (keys > high_1)).to(tl.int32) * PAIR + in_1.to(tl.int32)
+        within = (in_0 | in_1).to(tl.int32)
+        found = tl.sum(within)
+        if found > 0:
+            place = tl.atomic_add(kept + query, found) + tl.cumsum(within) - 1
+            fits = (within > 0) & (place < room)
+            tl.store(keys_kept + place, keys.to(tl.int32, bitcast=True), mask=fits)
+            tl.store(parts_kept + place, part.to(tl.uint8), mask=fits)
+    counts += query * (4 * PARTS) + part
+    tl.store(counts, tl.sum(of_0 // PAIR))
+    tl.store(counts + PARTS, tl.sum(of_0 % PAIR))
+    tl.store(counts + 2 * PARTS, tl.sum(of_1 // PAIR))
+    tl.store(counts + 3 * PARTS, tl.sum(of_1 % PAIR))
+
+
+@triton.jit(do_not_specialize=["width", "count", "room", "first", "last"])
+@no_type_check
+def _bisected(
+    scores, own, brackets, counts, kept, keys_kept, parts_kept, borders, stride, width, count, room, first, last,
+    PARTS: tl.constexpr, TILE: tl.constexpr, CHUNK: tl.constexpr,
+):  # fmt: skip
+    """One border: the highest key that as many keys as its rank reach. And, in `counts`, how many keys of each part are
+    above it, and how many equal it."""
+    query, side = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    scores += query * stride
+    own += query * width
+    keys_kept += query * room
+    parts_kept += query * room
+    counts += (query * 2 + side) * (2 * PARTS)
+    rank = tl.where(side == 0, last, first)
+    parts = tl.arange(0, PARTS)
+    above_parts = tl.load(counts + parts)
+    above, within = tl.sum(above_parts), tl.sum(tl.load(counts + PARTS + parts))
+    low = tl.load(brackets + query * 4 + 2 * side).to(tl.uint32)
+    high = tl.load(brackets + query * 4 + 2 * side + 1).to(tl.uint32)
+    holds = (above < rank) & (rank <= above + within)
+    low, high = tl.where(holds, low, LOWEST).to(tl.uint32), tl.where(holds, high, HIGHEST).to(tl.uint32)
+    low = tl.where(rank == 0, HIGHEST, low).to(tl.uint32)
+    all_kept = tl.load(kept + query)
+    among_kept = holds & (all_kept <= room)
+    kept_count, column_count = tl.where(among_kept, all_kept, 0), tl.where(among_kept | (rank == 0), 0, count)
+    top, beyond = high, tl.where(among_kept, above, 0)  # keys above the bracket are counted, and not among the kept
+
+    while low < high:
+        middle = high - (high - low) // 2
+        reached = tl.zeros([CHUNK], tl.int32)
+        for chunk in range(0, kept_count, CHUNK):
+            places = chunk + tl.arange(0, CHUNK)
+            keys = tl.load(keys_kept + places, mask=places < kept_count, other=0).to(tl.uint32, bitcast=True)
+            reached += ((places < kept_count) & (keys >= middle) & (keys <= top)).to(tl.int32)
+        for chunk in range(0, column_count, CHUNK):
+            columns = chunk + tl.arange(0, CHUNK)
+            keys = _keys(scores, own, width, columns, count)
+            reached += ((columns < count) & (keys >= middle)).to(tl.int32)
+        enough = beyond + tl.sum(reached) >= rank
+        low, high = tl.where(enough, middle, low).to(tl.uint32), tl.where(enough, high, middle - 1).to(tl.uint32)
+
+    more, equal = tl.where(among_kept, above_parts, 0), tl.zeros([PARTS], tl.int32)
+    for part in range(PARTS):
+        of_part = tl.zeros([CHUNK], tl.int32)
+        for chunk in range(0, kept_count, CHUNK):
+            places = chunk + tl.arange(0, CHUNK)
+            keys = tl.load(keys_kept + places, mask=places < kept_count, other=0).to(tl.uint32, bitcast=True)
+            mine = tl.load(parts_kept + places, mask=places < kept_count, other=PARTS) == part
+            of_part += (mine & (keys > low) & (keys <= top)).to(tl.int32) * PAIR + (mine & (keys == low)).to(tl.int32)
+        start, end = _stretch(column_count, part, PARTS, TILE)
+        for chunk in range(start, end, CHUNK):
+            columns = chunk + tl.arange(0, CHUNK)
+            keys, there = _keys(scores, own, width, columns, count), columns < end
+            of_part += (there & (keys > low)).to(tl.int32) * PAIR + (there & (keys == low)).to(tl.int32)
+        more += tl.where(parts == part, tl.sum(of_part // PAIR), 0)
+        equal += tl.where(parts == part, tl.sum(of_part % PAIR), 0)
+    tl.store(counts + parts, more)
+    tl.store(counts + PARTS + parts, equal)
+    tl.store(borders + query * 2 + side, low.to(tl.int64))
+
+
+@triton.jit
+@no_type_check
+def _side(borders, counts, query, side, rank, part, PARTS: tl.constexpr):
+    """A border; how many of the keys that equal it are within its ranks; how many keys of earlier parts are above it,
+    and how many equal it; and whether some that equal it are beyond."""
+    counts += (query * 2 + side) * (2 * PARTS)
+    parts = tl.arange(0, PARTS)
+    more, equal = tl.load(counts + parts), tl.load(counts + PARTS + parts)
+    left = rank - tl.sum(more)
+    above, seen = tl.sum(tl.where(parts < part, more, 0)), tl.sum(tl.where(parts < part, equal, 0))
+    return tl.load(borders + query * 2 + side).to(tl.uint32), left, above, seen, tl.sum(equal) > left
+
+
+@triton.jit(do_not_specialize=["width", "count", "first", "last"])
+@no_type_check
+def _listed(
+    scores, own, counts, borders, members, stride, width, count, first, last,
+    PARTS: tl.constexpr, TILE: tl.constexpr,
+):  # fmt: skip
+    """The members of one part, by column."""
+    query, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    scores += query * stride
+    own += query * width
+    members += query * (last - first)
+    outer, outer_left, outer_above, outer_seen, outer_cut = _side(borders, counts, query, 0, last, part, PARTS)
+    inner, inner_left, inner_above, inner_seen, inner_cut = _side(borders, counts, query, 1, first, part, PARTS)
+    # Of the keys that equal a border, those of the lowest columns come first.
+    found = outer_above + tl.minimum(outer_seen, outer_left) - inner_above - tl.minimum(inner_seen, inner_left)
+    start, end = _stretch(count, part, PARTS, TILE)
+    for tile in range(start, end, TILE):
+        columns = tile + tl.arange(0, TILE)
+        keys = _keys(scores, own, width, columns, count)
+        at_outer, at_inner = keys == outer, keys == inner
+        in_ball, in_hole = keys >= outer, keys >= inner
+        if outer_cut | inner_cut:
+            there = columns < count
+            at_outer, at_inner = there & at_outer, there & at_inner
+            in_ball = (keys > outer) | (at_outer & (outer_seen + tl.cumsum(at_outer.to(tl.int32)) <= outer_left))
+            in_hole = (keys > inner) | (at_inner & (inner_seen + tl.cumsum(at_inner.to(tl.int32)) <= inner_left))
+            outer_seen += tl.sum(at_outer.to(tl.int32))
+            inner_seen += tl.sum(at_inner.to(tl.int32))
+        member = (columns < count) & in_ball & ~in_hole
+        upto = found + tl.cumsum(member.to(tl.int32))
+        tl.store(members + upto - 1, columns, mask=member)
+        found += tl.sum(member.to(tl.int32))
+
+
+def select(
+    scores: Float[Tensor, "b n"],
+    own: Int[Tensor, "b w"],
+    first: int,
+    last: int,
+    picked: Int[Tensor, "b k"] | None,
+) -> Int[Tensor, "b m"]:
+    """The members by column, or those at the `picked` places of that list."""
+    scores, own = scores.detach(), own.contiguous()
+    scores = scores if scores.stride(1) == 1 else scores.contiguous()
+    (queries, count), width = scores.shape, own.shape[1]
+    ranks = [*bracket(last, count), *bracket(first, count)]
+    room = math.ceil(SPARE * count * min(1.0, (ranks[0] - ranks[1] + ranks[2] - ranks[3]) / SAMPLE))
+    parts = parts_of(queries, count)
+    brackets = scores.new_empty(queries, 4, dtype=torch.int64)
+    counts = scores.new_empty(queries, 4, parts, dtype=torch.int32)
+    kept = scores.new_empty(queries, dtype=torch.int32)
+    keys_kept = scores.new_empty(queries, room, dtype=torch.int32)
+    parts_kept = scores.new_empty(queries, room, dtype=torch.uint8)
+    borders = scores.new_empty(queries, 2, dtype=torch.int64)
+    members = scores.new_empty(queries, last - first, dtype=torch.int32)
+    sizes, fixed = (scores.stride(0), width, count), {"PARTS": parts, "TILE": TILE}
+    _bracketed[(queries,)](scores, own, brackets, kept, *sizes, *ranks, SAMPLE=SAMPLE, num_warps=CHUNK_WARPS)
+    keeping = kept, keys_kept, parts_kept
+    _kept[queries, parts](scores, own, brackets, counts, *keeping, *sizes, room, **fixed, num_warps=WARPS)
+    _bisected[queries, 2](
+        scores, own, brackets, counts, *keeping, borders, *sizes, room, first, last,
+        **fixed, CHUNK=CHUNK, num_warps=CHUNK_WARPS,
+    )  # fmt: skip
+    _listed[queries, parts](scores, own, counts, borders, members, *sizes, first, last, **fixed, num_warps=WARPS)
+    return (members if picked is None else members.gather(1, picked)).long()
+
+
+def bracket(rank: int, count: int) -> tuple[int, int]:
+    """Ranks in a sample, lower key first, between whose keys that of this rank nearly always is; 0: above all keys."""
+    if rank == 0:
+        return 0, 0
+    share = rank / count
+    reach = math.ceil(DEVIATIONS * math.sqrt(SAMPLE * share * (1 - share))) + 1
+    return min(math.ceil(SAMPLE * share) + reach, SAMPLE + 1), max(math.ceil(SAMPLE * share) - reach, 0)
+
+
+def parts_of(queries: int, count: int) -> int:
+    """Number of parts of each query's columns, a power of 2: so many programs read, each at least a tile."""
+    wanted = min(PROGRAMS // max(queries, 1), count // TILE, PARTS)
+    return 1 << (max(wanted, 1).bit_length() - 1)
+
+
+def forms(scores: str = "*fp32", parts: int = PARTS) -> list[Form]:
+    """All that `select` starts, by name, for scores of this type in so many parts."""
+    pointers = {"scores": scores} | dict.fromkeys(("own", "brackets", "borders"), "*i64")
+    pointers |= dict.fromkeys(("counts", "kept", "keys_kept", "members"), "*i32") | {"parts_kept": "*u8"}
+    fixed = {"PARTS": parts, "TILE": TILE, "CHUNK": CHUNK, "SAMPLE": SAMPLE}
+    kernels = {_bracketed: CHUNK_WARPS, _kept: WARPS, _bisected: CHUNK_WARPS, _listed: WARPS}
+    return [
+        Form(f"bisection {kernel.fn.__name__.strip('_')}", kernel, pointers, fixed, warps)
+        for kernel, warps in kernels.items()
+    ]
