@@ -14,10 +14,11 @@ MOST_SPILLED = 16  # bytes a thread
 
 def forms() -> list[Form]:
     """Every kernel of the library."""
+    from annulus.encoders import grouped_kernels
     from annulus.negatives import radix
     from annulus.views import kernels
 
-    return [*radix.forms(), *kernels.forms()]
+    return [*radix.forms(), *grouped_kernels.forms(), *kernels.forms()]
 
 
 def part(device: torch.device, sizes: Sizes) -> Iterator[Row]:
