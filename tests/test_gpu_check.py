@@ -83,6 +83,7 @@ def test_a_kernel_that_selects_other_columns_is_wrong(pretended):
 
 
 @needs_triton
+@pytest.mark.slow
 def test_a_kernel_that_normalises_otherwise_is_wrong():
     def other(x, weight, bias, eps, measured):
         return exact_batch_norm(x, weight, bias + 0.1, eps, measured)
