@@ -20,9 +20,7 @@ from annulus.device.machine_code import Form
 ROWS, CHANNELS = 64, 32  # of a tile: in bfloat16 16 bytes for each thread
 PARTED, NORMALISED = 4, 2  # tiles that a program of each kernel reads at a time
 WARPS = 8  # of 32 threads, in a program
-PROGRAMS = (
-    512  # of each kernel, where there are rows enough: four for each of a GPU's processors, whose registers hold them
-)
+PROGRAMS = 512  # of each kernel, where there are rows enough: a GPU's processor has registers for four
 PARTS = 64  # at most, of a group's rows
 
 
