@@ -36,6 +36,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from annulus.encoders import grouped_pass
 from annulus.negatives import threshold
 from annulus.views import drawn, recipe
 
@@ -146,13 +147,22 @@ class PretendedGPU:
             vars(self).update(before)
 
 
+def exact_batch_norm(x, weight, bias, eps, measured):
+    """What the kernels of batch-norm find, by PyTorch in float64: in float32 it is less exact than they are."""
+    exact = measured.double()
+    result = grouped_pass.plain(x.double(), weight.double(), bias.double(), eps, exact)
+    measured.copy_(exact)
+    return result.to(x.dtype)
+
+
 @contextmanager
 def pretended_kernels(gpu: PretendedGPU):
     """A context in which the library finds Triton, and trusts its kernels.
 
     Each function that starts kernels counts them here, and computes elsewhere, uncounted, what a CPU computes.
     """
-    from annulus.negatives import bisection  # Triton is on Linux alone
+    from annulus.encoders import grouped_kernels  # Triton is on Linux alone
+    from annulus.negatives import bisection
     from annulus.views import kernels
 
     def select(scores, own, first, last, picked):
@@ -170,9 +180,17 @@ def pretended_kernels(gpu: PretendedGPU):
             own = drawn.each(recipe.Recipe(boxes, mirrored, jitter, grey, None), lambda field: field.cpu())
             return recipe.by_chunks(images.cpu(), own, size).to(gpu.device)
 
+    def normalised(*settings):
+        for kernel in ("_parted", "_normalised"):
+            gpu.count("operators", f"grouped_kernels.{kernel}")
+        with gpu.counting():
+            return exact_batch_norm(*settings)
+
     with (
+        mock.patch.object(grouped_pass, "trusted", return_value=True),
         mock.patch.object(threshold, "trusted", return_value=True),
         mock.patch.object(recipe, "trusted", return_value=True),
+        mock.patch.object(grouped_kernels, "normalised", normalised),
         mock.patch.object(bisection, "select", select),
         mock.patch.object(kernels, "view", view),
     ):

@@ -1,5 +1,6 @@
 """A kernel runs only where it compiled and agreed with plain PyTorch; else plain PyTorch does, after one warning."""
 
+import copy
 import importlib
 import re
 import sys
@@ -11,10 +12,12 @@ import pytest
 import torch
 from by_path import ROOT
 from interpreted import interpreted, needs_triton
-from pretended_gpu import PretendedGPU
+from pretended_gpu import PretendedGPU, exact_batch_norm
 from settings import read
 
 from annulus.device.kernels import trusted
+from annulus.encoders import grouped_pass
+from annulus.encoders.shuffled_batchnorm import GroupedBatchNorm1d
 from annulus.negatives import threshold
 from annulus.views import recipe
 
@@ -60,13 +63,18 @@ def test_a_kernel_that_agrees_is_asked_once_for_each_device_and_nothing_is_said(
 
 
 @contextmanager
-def kernels(select=faulty, view=faulty):
+def kernels(select=faulty, view=faulty, normalised=faulty):
     """A pretended GPU on which these functions stand for the kernels."""
+    from annulus.encoders import grouped_kernels
     from annulus.negatives import bisection
     from annulus.views import kernels as of_views
 
-    selecting = mock.patch.object(bisection, "select", select)
-    with PretendedGPU() as gpu, selecting, mock.patch.object(of_views, "view", view):
+    with (
+        PretendedGPU() as gpu,
+        mock.patch.object(bisection, "select", select),
+        mock.patch.object(of_views, "view", view),
+        mock.patch.object(grouped_kernels, "normalised", normalised),
+    ):
         yield gpu
 
 
@@ -105,12 +113,37 @@ def test_wrong_pixels_of_a_kernel_are_never_seen(view, generator, caplog):
     assert [line[:43] for line in caplog.messages] == ["WARNING: kernels of annulus.views.kernels a"]
 
 
+def biased(x, weight, bias, eps, measured):
+    """Wrong in the variances alone."""
+    result = exact_batch_norm(x, weight, bias, eps, measured)
+    measured[:, 1] *= 1 - len(measured) / len(x)
+    return result
+
+
+@needs_triton
+@pytest.mark.parametrize("normalised", [biased, faulty])
+def test_wrong_statistics_of_a_kernel_are_never_learned(normalised, generator, caplog):
+    x, alone = torch.randn(64, 32, generator=generator), GroupedBatchNorm1d(32, groups=2)
+    norm = copy.deepcopy(alone)
+    with torch.no_grad():
+        expected = alone(x)
+        with kernels(normalised=normalised) as gpu:
+            norm.to(gpu.device)
+            for _ in range(2):
+                norm.reset_running_stats()
+                found = norm(x.to(gpu.device)).cpu()
+            running = [each.cpu() for each in norm.buffers()]
+    assert all(map(torch.equal, [found, *running], [expected, *alone.buffers()]))
+    assert [line[:52] for line in caplog.messages] == ["WARNING: kernels of annulus.encoders.grouped_kernels"]
+
+
 # A fault of the kernels' source, and of which kernels.
 MUTATIONS = {
     "negatives/bisection.py": [
         ("outer_seen + tl.cumsum", "1 + outer_seen + tl.cumsum"),
         ("0xFFFFFFFF, 0x80000000", "0x7FFFFFFF, 0x80000000"),
     ],
+    "encoders/grouped_kernels.py": [("(rows - 1)", "rows"), ("(before // ROWS + tile + 1)", "(tile + 1)")],
     "views/kernels.py": [("turn + 1", "turn + 1.01"), ("factors += image * 3", "factors += image")],
 }
 
@@ -123,14 +156,14 @@ def test_the_fixed_inputs_tell_faulty_kernels_from_right_ones(tmp_path):
         for number, (old, new) in enumerate([("", ""), *mutations]):
             assert old in source
             (tmp_path / f"{Path(file).stem}_{number}.py").write_text(source.replace(old, new) if old else source)
-    assert interpreted("test_device_kernels:agreements", [(str(tmp_path),)]) == [[True, False, False] * 2]
+    assert interpreted("test_device_kernels:agreements", [(str(tmp_path),)]) == [[True, False, False] * len(MUTATIONS)]
 
 
 def agreements(folder):
     """Whether each of these sources, in the kernels' place, agrees; called where Triton interprets."""
     sys.path.insert(0, folder)
-    found = []
-    for file, agrees in zip(MUTATIONS, (threshold.kernels_agree, recipe.kernels_agree), strict=True):
+    found, asked = [], (threshold.kernels_agree, grouped_pass.kernels_agree, recipe.kernels_agree)
+    for file, agrees in zip(MUTATIONS, asked, strict=True):
         room, name = importlib.import_module("annulus." + file.split("/")[0]), Path(file).stem
         for number in range(3):
             with mock.patch.object(room, name, importlib.import_module(f"{name}_{number}"), create=True):

@@ -16,7 +16,7 @@ SPILLED = 8  # bytes a thread at most: an address that a kernel reads again, on 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", [80, 90])
-@pytest.mark.parametrize("room", ["negatives.bisection", "views.kernels"])
+@pytest.mark.parametrize("room", ["encoders.grouped_kernels", "negatives.bisection", "views.kernels"])
 def test_no_kernel_spills_its_numbers_and_two_programs_fit_a_multiprocessor(room, architecture):
     module = pytest.importorskip(f"annulus.{room}")
     for form in module.forms():

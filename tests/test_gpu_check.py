@@ -7,13 +7,14 @@ from unittest import mock
 import pytest
 import torch
 from interpreted import needs_triton
-from pretended_gpu import PretendedGPU, pretended_kernels
+from pretended_gpu import PretendedGPU, exact_batch_norm, pretended_kernels
 from without import run_without
 
 from annulus.device import device as devices
 from annulus.device.machine_code import MachineCode
+from annulus.encoders import grouped_pass
 from annulus.errors import InputError
-from annulus.gpu import bits, check, compiled, runs
+from annulus.gpu import agreement, bits, check, compiled, runs
 from annulus.gpu.row import FAST, SLOW, WRONG, Row, against
 from annulus.negatives import threshold
 
@@ -79,6 +80,17 @@ def test_a_kernel_that_selects_other_columns_is_wrong(pretended):
     with mock.patch.object(threshold, "by_kernels", return_value=torch.zeros(1, 1).long()):
         rows = pretended("agreement")
     assert [row.verdict for row in rows if row.what == "select, with NaN"] == [WRONG]
+
+
+@needs_triton
+@pytest.mark.slow
+def test_a_kernel_that_normalises_otherwise_is_wrong():
+    def other(x, weight, bias, eps, measured):
+        return exact_batch_norm(x, weight, bias + 0.1, eps, measured)
+
+    with PretendedGPU() as gpu, mock.patch.object(grouped_pass, "by_kernels", other):
+        rows = list(agreement.batch_norms(gpu.device))
+    assert {row.verdict for row in rows} == {WRONG}
 
 
 def test_parts_that_are_done_do_not_run_again_and_the_file_grows_as_they_end(tmp_path, monkeypatch, capsys):

@@ -30,10 +30,11 @@ VERSIONS = {
 COMPILED = """
 import json, sys
 from annulus.device.machine_code import machine_code
+from annulus.encoders import grouped_kernels
 from annulus.negatives import bisection
 from annulus.views import kernels
 for architecture in map(int, sys.argv[1:]):
-    for form in bisection.forms() + kernels.forms():
+    for form in bisection.forms() + grouped_kernels.forms() + kernels.forms():
         print(json.dumps({"kernel": form.name, "sm": architecture} | machine_code(form, architecture)._asdict()))
 """
 

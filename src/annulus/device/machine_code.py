@@ -9,13 +9,17 @@ from typing import Any, NamedTuple
 
 
 class Form(NamedTuple):
-    """A kernel and what it is compiled for: types of its pointers and its constants; other arguments are int32."""
+    """A kernel and what it is compiled for: types of its pointers and its constants; other arguments are int32.
+
+    Of the `aligned`, address or value is a multiple of 16, which a launch sees by itself.
+    """
 
     name: str
     kernel: Any
     pointers: Mapping[str, str]
     constants: Mapping[str, int | bool]
     warps: int
+    aligned: frozenset[str] = frozenset()
 
 
 class MachineCode(NamedTuple):
@@ -37,8 +41,9 @@ def machine_code(form: Form, architecture: int) -> MachineCode:
     arguments = form.kernel.arg_names
     constants = {name: value for name, value in form.constants.items() if name in arguments}
     types = {name: "constexpr" if name in constants else form.pointers.get(name, "i32") for name in arguments}
+    hints = {(place,): [["tt.divisibility", 16]] for place, name in enumerate(arguments) if name in form.aligned}
     code = triton.compile(
-        ASTSource(form.kernel, types, constants),
+        ASTSource(form.kernel, types, constants, hints),
         target=GPUTarget("cuda", architecture, 32),
         options={"num_warps": form.warps},
     )

@@ -1,11 +1,13 @@
 """The paths of a GPU against the plain paths, on small and hostile inputs."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from annulus.device.kernels import trusted
+from annulus.encoders import grouped_pass
 from annulus.gpu.row import RIGHT, WRONG, Row, reason
 from annulus.gpu.runs import METHODS, Sizes, start, stepping
 from annulus.negatives import threshold
@@ -18,7 +20,7 @@ LOSS_TOLERANCE = 0.02  # of a first loss: a GPU's encoder computes in bfloat16
 
 def part(device: torch.device, sizes: Sizes) -> list[Row]:
     """One row for each input of each kernel, and the first losses of each method."""
-    return [*selections(device), *views(device), *losses(device, sizes)]
+    return [*selections(device), *batch_norms(device), *views(device), *losses(device, sizes)]
 
 
 def same(what: str, agrees: Callable[[], bool]) -> Row:
@@ -63,6 +65,26 @@ def selections(device: torch.device) -> Iterator[Row]:
             return torch.equal(found.cpu(), threshold.plain(scores, own, *ranks, picked))
 
         yield same(f"select, {name}", lambda agrees=agrees, places=places: agrees(None) and agrees(places))
+
+
+def batch_norms(device: torch.device) -> Iterator[Row]:
+    """Batch-norm of groups by kernels against PyTorch's on a CPU in float64: each type, and shapes that leave rests."""
+    used = trusted("annulus.encoders.grouped_kernels", grouped_pass.kernels_agree, device)
+    row = same("batch-norm, fixed inputs", lambda: grouped_pass.kernels_agree(device))
+    yield row._replace(used="kernels are used" if used else "plain PyTorch is used")
+    random = torch.Generator().manual_seed(0)
+    for name, shape, groups in (
+        ("wide images", (68, 64, 32, 32), 4),
+        ("many channels", (16, 512, 4, 4), 4),
+        ("rows", (256, 128), 4),
+        ("two values", (8, 16, 1, 1), 4),
+        ("one group", (3, 48, 7, 5), 1),
+        ("more groups than programs", (1200, 32), 600),
+    ):
+        drawn = torch.randn(shape, generator=random)
+        for dtype in (torch.float32, torch.bfloat16, torch.float16):
+            agrees = partial(grouped_pass.agrees, drawn, groups, device, dtype)
+            yield same(f"batch-norm, {name}, {str(dtype).removeprefix('torch.')}", agrees)
 
 
 def views(device: torch.device) -> Iterator[Row]:

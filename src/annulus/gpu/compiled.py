@@ -14,10 +14,11 @@ MOST_SPILLED = 16  # bytes a thread
 
 def forms() -> list[Form]:
     """Every kernel of the library."""
+    from annulus.encoders import grouped_kernels
     from annulus.negatives import bisection
     from annulus.views import kernels
 
-    return [*bisection.forms(), *kernels.forms()]
+    return [*bisection.forms(), *grouped_kernels.forms(), *kernels.forms()]
 
 
 def part(device: torch.device, sizes: Sizes) -> Iterator[Row]:

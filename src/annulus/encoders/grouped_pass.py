@@ -1,0 +1,106 @@
+"""Batch-norm over consecutive groups of a batch, without gradient: the pass of a key encoder.
+
+On a GPU two kernels serve all groups (`annulus.encoders.grouped_kernels`, in Triton). Elsewhere, where its kernels do
+not agree, and for other types and layouts than a network's, PyTorch's batch-norm passes over each group.
+"""
+
+from functools import partial
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from annulus.device.kernels import trusted
+
+
+def normalised(
+    x: Float[Tensor, "b c *space"],
+    weight: Float[Tensor, "c"] | None,
+    bias: Float[Tensor, "c"] | None,
+    eps: float,
+    measured: Float[Tensor, "groups 2 c"],
+) -> Float[Tensor, "b c *space"]:
+    """Each of as many groups of rows as `measured` has, which gets their means and unbiased variances."""
+    agrees = _AGREES.get(x.dtype)
+    usable = x.is_cuda and agrees is not None and _fits(x, weight, bias, measured)
+    if usable and trusted("annulus.encoders.grouped_kernels", agrees, x.device):
+        return by_kernels(x, weight, bias, eps, measured)
+    return plain(x, weight, bias, eps, measured)
+
+
+def _fits(x: Tensor, weight: Tensor | None, bias: Tensor | None, measured: Tensor) -> bool:
+    """Returns True if the kernels can read it: channels innermost and 16 bytes at a time, weights in float32."""
+    if weight is None or bias is None or not weight.dtype == bias.dtype == measured.dtype == torch.float32:
+        return False
+    layout = {2: torch.contiguous_format, 4: torch.channels_last}.get(x.dim())
+    return layout is not None and x.shape[1] % 16 == 0 and x.is_contiguous(memory_format=layout)
+
+
+def by_kernels(
+    x: Float[Tensor, "b c *space"],
+    weight: Float[Tensor, "c"],
+    bias: Float[Tensor, "c"],
+    eps: float,
+    measured: Float[Tensor, "groups 2 c"],
+) -> Float[Tensor, "b c *space"]:
+    """`normalised` by kernels."""
+    from annulus.encoders import grouped_kernels  # it needs Triton
+
+    with torch.cuda.device_of(x):  # Triton starts kernels on the current device
+        return grouped_kernels.normalised(x, weight, bias, eps, measured)
+
+
+def plain(
+    x: Float[Tensor, "b c *space"],
+    weight: Float[Tensor, "c"] | None,
+    bias: Float[Tensor, "c"] | None,
+    eps: float,
+    measured: Float[Tensor, "groups 2 c"],
+) -> Float[Tensor, "b c *space"]:
+    """`normalised` group by group, on any device."""
+    # Into strides of another kind PyTorch writes wrong numbers on a CPU.
+    last = x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last)
+    x = x.contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)
+    # Writing in place saves copying the parts, some 40 % of the time. With a momentum of 1, what batch-norm takes for
+    # running statistics become the group's own.
+    result, unread = torch.empty_like(x), torch.empty_like(measured[0])
+    for rows, (mean, var), out in zip(x.chunk(len(measured)), measured, result.chunk(len(measured)), strict=True):
+        settings = (weight, bias, mean, var, True, 1.0, eps)
+        torch.ops.aten.native_batch_norm.out(rows, *settings, out=out, save_mean=unread[0], save_invstd=unread[1])
+    return result
+
+
+def kernels_agree(device: torch.device, dtype: torch.dtype = torch.float32) -> bool:
+    """True where the kernels find what `plain` finds in float64: of images and of rows, some hard to measure."""
+    generator = torch.Generator().manual_seed(0)
+    return all(
+        agrees(torch.randn(shape, generator=generator), groups, device, dtype)
+        for shape, groups in (((1, 16, 130, 131), 1), ((390, 80), 3), ((8, 32, 1, 1), 4))
+    )
+
+
+def agrees(drawn: Float[Tensor, "b c *space"], groups: int, device: torch.device, dtype: torch.dtype) -> bool:
+    """True where, on this device, kernels and `plain` in float64 agree: of a random batch, whose first channels change.
+
+    These become constant, far from 0, full of ties, and begin with an outlier.
+    """
+    layout = torch.channels_last if drawn.dim() == 4 else torch.contiguous_format
+    hard = drawn.clone()
+    hard[:, 0], hard[:, 1], hard[:, 2] = 7.3, 100 + drawn[:, 1] / 10, drawn[:, 2].round()
+    hard[0, 3] = hard[0, 3] + 1000
+    x = hard.to(dtype).contiguous(memory_format=layout)
+    weight, bias = torch.linspace(0.5, 2, x.shape[1]), torch.linspace(-1, 1, x.shape[1])
+    measured = torch.zeros(groups, 2, x.shape[1])
+    exact = measured.double()
+    expected = plain(x.double(), weight.double(), bias.double(), 1e-5, exact)
+    there = measured.to(device)
+    found = by_kernels(x.to(device), weight.to(device), bias.to(device), 1e-5, there).cpu()
+    return (
+        found.dtype == dtype
+        and found.is_contiguous(memory_format=layout)
+        and torch.allclose(found.double(), expected, rtol=torch.finfo(dtype).eps, atol=1e-3)
+        and torch.allclose(there.cpu().double(), exact, rtol=1e-4, atol=1e-6)
+    )
+
+
+_AGREES = {dtype: partial(kernels_agree, dtype=dtype) for dtype in (torch.float32, torch.bfloat16, torch.float16)}
