@@ -249,18 +249,19 @@ def ring_against_all(device: torch.device) -> dict[str, float | int]:
 
 
 def main() -> None:
-    device, (part, *methods) = pick_device(), sys.argv[1:] or [""]
-    name = "_".join(["methods", part, *methods]) if part in ("stems", "stable_pretraining") else "methods"
+    device, (part, *chosen) = pick_device(), sys.argv[1:] or [""]
+    name = "_".join(["methods", part, *chosen]) if part in ("stems", "stable_pretraining") else "methods"
     numbers: dict[str, float | int] = {"batch": BATCH, "pixels": SIZE, "queue": QUEUE}
     least = calls_per_turn(device)
     if part == "stems":
         # Steps of the stem for small images take ten times as long, and hide a loader: fewer of them.
         peers = installed(LIGHTLY | TUNED)
-        for stem, batch, turns, steps in STEMS:
+        rows = [row for row in STEMS if not chosen or [row[0], str(row[1])] == chosen]
+        for stem, batch, turns, steps in rows:
             numbers |= against_peers("moco", stem, batch, turns, max(steps, least), peers, device)
     elif part == "stable_pretraining":
         peers = installed(STABLE)
-        for method in methods or HEADS:
+        for method in chosen or HEADS:
             for batch, turns, steps in STABLE_STEPS:
                 numbers |= against_peers(method, "imagenet", batch, turns, max(steps, least), peers, device)
     else:

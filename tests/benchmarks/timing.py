@@ -52,7 +52,7 @@ def medians(
 
 
 def write(name: str, device: torch.device, **numbers: float | int) -> None:
-    """Write metrics/benchmarks/NAME.json with the machine beside the numbers, and print it."""
+    """Write metrics/benchmarks/NAME.json, of a GPU NAME_gpu.json, with the machine beside the numbers, and print it."""
     for key, number in numbers.items():
         if isinstance(number, float):
             numbers[key] = round(number) if key.endswith("per_second") else round(number, 1 if "percent" in key else 3)
@@ -63,5 +63,6 @@ def write(name: str, device: torch.device, **numbers: float | int) -> None:
     }
     text = json.dumps({**numbers, **machine}, indent=2, sort_keys=True)
     METRICS.mkdir(parents=True, exist_ok=True)
+    name = f"{name}_gpu" if device.type == "cuda" else name
     (METRICS / f"{name}.json").write_text(text + "\n")
     print(f"metrics/benchmarks/{name}.json {text}")
