@@ -9,7 +9,7 @@ from interpreted import interpreted, needs_triton
 from annulus.negatives.threshold import plain
 
 # Columns: one, fewer than a sample has, four parts of tiles of 1024 and more; of so many kinds of scores.
-SIZES = {1: 1, 300: 3, 4609: 9}
+SIZES = {1: 1, 300: 3, 4609: 10}
 
 
 def lower_where_sampled(drawn):
@@ -23,6 +23,7 @@ SCORES = {
     "distinct": lambda drawn: drawn,
     "lower where they are sampled": lower_where_sampled,
     "tied": lambda drawn: (3 * drawn).round() * torch.tensor([[0.25], [-1.0], [0.0]]),  # 0 and -0 as well
+    "tied by few": lambda drawn: (256 * drawn).round(),
     "close": lambda drawn: 1 + drawn * 2**-21,  # they differ in their last bits
     "all the same": torch.zeros_like,
     "half of them -inf": lambda drawn: drawn.masked_fill(drawn < 0, -torch.inf),

@@ -56,16 +56,9 @@ def _keys(scores, own, width, columns, count):
 
 @triton.jit
 @no_type_check
-def _length(count, PARTS: tl.constexpr, TILE: tl.constexpr):
-    """The columns of each part but the last ones."""
-    return tl.cdiv(tl.cdiv(count, TILE), PARTS) * TILE
-
-
-@triton.jit
-@no_type_check
 def _stretch(count, part, PARTS: tl.constexpr, TILE: tl.constexpr):
     """The columns of a part: tiles from the first one on, up to the second."""
-    length = _length(count, PARTS, TILE)
+    length = tl.cdiv(tl.cdiv(count, TILE), PARTS) * TILE
     start = part * length
     return start, tl.minimum(start + length, count)
 
@@ -127,21 +120,6 @@ def _kept(
     tl.store(counts + 3 * PARTS, tl.sum(of_1 % PAIR))
 
 
-@triton.jit
-@no_type_check
-def _chunk(kept, chunk, count, CHUNK: tl.constexpr):
-    """Some kept keys, and where there are any."""
-    places = chunk + tl.arange(0, CHUNK)
-    return tl.load(kept + places, mask=places < count, other=0).to(tl.uint32, bitcast=True), places < count
-
-
-@triton.jit
-@no_type_check
-def _reaching(keys, there, tried):
-    """How many of the keys that are there reach each threshold."""
-    return tl.sum((there[None, :] & (keys[None, :] >= tried[:, None])).to(tl.int32), axis=1)
-
-
 @triton.jit(do_not_specialize=["width", "count", "room", "first", "last"])
 @no_type_check
 def _bisected(
@@ -158,7 +136,8 @@ def _bisected(
     counts += (query * 2 + side) * (2 * PARTS)
     rank = tl.where(side == 0, last, first)
     parts = tl.arange(0, PARTS)
-    above, within = tl.sum(tl.load(counts + parts)), tl.sum(tl.load(counts + PARTS + parts))
+    above_parts = tl.load(counts + parts)
+    above, within = tl.sum(above_parts), tl.sum(tl.load(counts + PARTS + parts))
     low = tl.load(brackets + query * 4 + 2 * side).to(tl.uint32)
     high = tl.load(brackets + query * 4 + 2 * side + 1).to(tl.uint32)
     holds = (above < rank) & (rank <= above + within)
@@ -169,38 +148,37 @@ def _bisected(
     kept_count, column_count = tl.where(among_kept, all_kept, 0), tl.where(among_kept | (rank == 0), 0, count)
     top, beyond = high, tl.where(among_kept, above, 0)  # keys above the bracket are counted, and not among the kept
 
-    ways = tl.arange(0, 4)
     while low < high:
-        # A fourth of what is left holds the border; all thresholds are looked at in one go.
-        tried = (low + 1 + (high - low).to(tl.int64) * ways // 4).to(tl.uint32)
-        reached = tl.zeros([4], tl.int32)
+        middle = high - (high - low) // 2
+        reached = tl.zeros([CHUNK], tl.int32)
         for chunk in range(0, kept_count, CHUNK):
-            keys, there = _chunk(keys_kept, chunk, kept_count, CHUNK)
-            reached += _reaching(keys, there & (keys <= top), tried)
+            places = chunk + tl.arange(0, CHUNK)
+            keys = tl.load(keys_kept + places, mask=places < kept_count, other=0).to(tl.uint32, bitcast=True)
+            reached += ((places < kept_count) & (keys >= middle) & (keys <= top)).to(tl.int32)
         for chunk in range(0, column_count, CHUNK):
             columns = chunk + tl.arange(0, CHUNK)
-            reached += _reaching(_keys(scores, own, width, columns, count), columns < count, tried)
-        enough = tl.sum((beyond + reached >= rank).to(tl.int32))
-        least, most = tl.where(ways == enough - 1, tried, 0), tl.where(ways == enough, tried - 1, 0)
-        low = tl.where(enough > 0, tl.sum(least), low).to(tl.uint32)
-        high = tl.where(enough < 4, tl.sum(most), high).to(tl.uint32)
+            keys = _keys(scores, own, width, columns, count)
+            reached += ((columns < count) & (keys >= middle)).to(tl.int32)
+        enough = beyond + tl.sum(reached) >= rank
+        low, high = tl.where(enough, middle, low).to(tl.uint32), tl.where(enough, high, middle - 1).to(tl.uint32)
 
-    # By part, how many keys are above the border, and how many equal it.
-    found = tl.zeros([2 * PARTS], tl.int32)
-    for chunk in range(0, kept_count, CHUNK):
-        keys, there = _chunk(keys_kept, chunk, kept_count, CHUNK)
-        part = tl.load(parts_kept + chunk + tl.arange(0, CHUNK), mask=there, other=0).to(tl.int32)
-        there &= (keys >= low) & (keys <= top)
-        found += tl.histogram(tl.where(keys == low, part + PARTS, part), 2 * PARTS, mask=there)
-    for chunk in range(0, column_count, CHUNK):
-        columns = chunk + tl.arange(0, CHUNK)
-        keys = _keys(scores, own, width, columns, count)
-        part = columns // _length(count, PARTS, TILE)
-        there = (columns < count) & (keys >= low)
-        found += tl.histogram(tl.where(keys == low, part + PARTS, part), 2 * PARTS, mask=there)
-    places = tl.arange(0, 2 * PARTS)
-    before = tl.load(counts + places, mask=places < tl.where(among_kept, PARTS, 0), other=0)
-    tl.store(counts + places, before + found)
+    more, equal = tl.where(among_kept, above_parts, 0), tl.zeros([PARTS], tl.int32)
+    for part in range(PARTS):
+        of_part = tl.zeros([CHUNK], tl.int32)
+        for chunk in range(0, kept_count, CHUNK):
+            places = chunk + tl.arange(0, CHUNK)
+            keys = tl.load(keys_kept + places, mask=places < kept_count, other=0).to(tl.uint32, bitcast=True)
+            mine = tl.load(parts_kept + places, mask=places < kept_count, other=PARTS) == part
+            of_part += (mine & (keys > low) & (keys <= top)).to(tl.int32) * PAIR + (mine & (keys == low)).to(tl.int32)
+        start, end = _stretch(column_count, part, PARTS, TILE)
+        for chunk in range(start, end, CHUNK):
+            columns = chunk + tl.arange(0, CHUNK)
+            keys, there = _keys(scores, own, width, columns, count), columns < end
+            of_part += (there & (keys > low)).to(tl.int32) * PAIR + (there & (keys == low)).to(tl.int32)
+        more += tl.where(parts == part, tl.sum(of_part // PAIR), 0)
+        equal += tl.where(parts == part, tl.sum(of_part % PAIR), 0)
+    tl.store(counts + parts, more)
+    tl.store(counts + PARTS + parts, equal)
     tl.store(borders + query * 2 + side, low.to(tl.int64))
 
 

@@ -61,13 +61,13 @@ def plain(
 
 
 def kernels_agree(device: torch.device, dtype: torch.dtype = torch.float32) -> bool:
-    """True where the kernels select as `plain` does: of two parts of scores, with ties, -inf, NaN and own columns."""
+    """True where the kernels select as `plain` does: of several parts, with ties, -inf, NaN and own columns."""
     generator = torch.Generator().manual_seed(0)
-    drawn = torch.randn(3, 4609, generator=generator)
-    drawn[1] = (4 * drawn[1]).round() / 4
+    drawn = torch.randn(4, 4609, generator=generator)
+    drawn[1], drawn[2] = (4 * drawn[1]).round() / 4, (256 * drawn[2]).round() / 256  # ties by the hundred, and a few
     scores = drawn.masked_fill(drawn < -1, -torch.inf).masked_fill(drawn > 2, torch.nan).to(dtype)
-    own = scores.argsort(dim=1)[:, [-1, -200, 0]].masked_fill(torch.eye(3, dtype=torch.bool), -1)
-    places = torch.randint(1500, (40, 3), generator=generator).T
+    own = scores.argsort(dim=1)[:, [-1, -200, 0]].masked_fill(torch.eye(4, dtype=torch.bool)[:, :3], -1)
+    places = torch.randint(1500, (40, 4), generator=generator).T
     return all(
         torch.equal(
             by_kernels(scores.to(device), own.to(device), *ranks, None if some is None else some.to(device)).cpu(),
