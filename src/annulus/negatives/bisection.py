@@ -11,8 +11,8 @@ slower. So are those of a query whose brackets hold more keys than there is room
 Several programs read a query's scores, each a part. Kept keys lie in the order in which programs end, which changes no
 count: the same scores give the same columns on every run.
 
-Beyond the scores this needs 4 bytes for each member, and 5 for each kept key: of a ring of 1 to 10 % of the columns, an
-eighth and a tenth of the scores' own bytes.
+Beyond the scores this needs 4 bytes for each member, and 5 for each kept key: of a ring of 1 to 10 % of the columns,
+less than a fourth of the scores' own bytes.
 """
 
 import math
