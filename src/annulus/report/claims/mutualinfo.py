@@ -22,7 +22,7 @@ def toy(method: str, /, by: Sequence[str] = (), **where: Sequence[int]) -> Colum
 paired_gain = partial(estimate, "cifar10_algorithms/pairs.csv", "gain_percent")
 gain_here = partial(estimate, "cifar10_algorithms/table.csv", "here_gain_percent", table="mutualinfo.table1")
 augmentation_gain = partial(estimate, "cifar10_augmentations/ir.csv", "nn1_gain_percent")
-critic_accuracy = partial(estimate, "negatives/critic.csv", "nn1_top1_percent")
+critic_accuracy = partial(estimate, "cifar10_negatives/critic.csv", "nn1_top1_percent")
 spirals_accuracy = partial(estimate, "spirals/points.csv", "top1_percent")
 
 CLAIMS = [
@@ -250,7 +250,7 @@ CLAIMS = [
         where=["mutualinfo.fig2", "mutualinfo.fig7"],
         scale="paper",
         dataset=["CIFAR10", "ImageNet"],
-        values={"gain": estimate("negatives/bank-rate.csv", "nn1_gain_percent", value=0.0, by=["series"])},
+        values={"gain": estimate("cifar10_negatives/bank-rate.csv", "nn1_gain_percent", value=0.0, by=["series"])},
     ),
     Claim(
         "mutualinfo.critic",
