@@ -11,7 +11,7 @@ from annulus.gpu import compiled
 
 pytestmark = needs_triton
 THREADS, REGISTERS = 32, 65_536  # of a warp; of a multiprocessor, from compute capability 7.0 on
-SPILLED = 8  # bytes a thread at most: an address that a kernel reads again, on compute capability 8.0
+SPILLED = 32  # bytes a thread at most: bounds of loops that the bisection reads again, on compute capability 8.0
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from annulus.device.machine_code import Form, machine_code
 from annulus.gpu.row import FAST, SLOW, WRONG, Row, reason
 from annulus.gpu.runs import Sizes
 
-MOST_SPILLED = 16  # bytes a thread
+MOST_SPILLED = 32  # bytes a thread
 
 
 def forms() -> list[Form]:
