@@ -1,46 +1,80 @@
-"""While tests run, every signature's shapes and types are checked; in production they cost nothing."""
+"""While tests run, shapes and types of signatures are checked, in a quick run at first calls; in production never."""
 
 import atexit
 import gc
 import importlib.util
+import math
 import os
 from collections.abc import Callable, Iterator
-from functools import wraps
+from dataclasses import is_dataclass
+from functools import partial, wraps
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # as many tests as cores run side by side; torch reads it at its import
 
+import jaxtyping
 import numpy as np
 import pytest
 import torch
 from beartype import beartype
 from beartype.roar import BeartypeDecorHintPep673Exception
-from jaxtyping import install_import_hook
+from jaxtyping import install_import_hook, jaxtyped
+
+FIRST_CALLS = 5
 
 
-def checked(function: Callable) -> Callable:
-    """The function with its arguments and result checked, but for `Self`, which beartype sees in classes only.
+def check(function: Callable) -> Callable:
+    """The function with its arguments and result checked, but for `Self`, which beartype sees in classes only."""
+    try:
+        return beartype(function)
+    except BeartypeDecorHintPep673Exception:
+        return function
 
-    The check is generated when the function is first called: most of 4,000 are never called in one process.
+
+most_calls = math.inf  # of a function that are checked in one test
+calls: dict[int, int] = {}  # so many were in the current one, by the function's code: an inner function is made anew
+
+
+def checked(function: Any = None, *, typechecker: Callable) -> Any:
+    """In place of jaxtyping's decorator: the check is generated when the function is first called.
+
+    Most of 4,000 functions are never called in one process.
     """
-    check = None
+    if function is None:
+        return partial(checked, typechecker=typechecker)
+    if isinstance(function, type):
+        if is_dataclass(function) and not hasattr(function.__init__, "__wrapped__"):
+            function.__init__ = checked(function.__init__, typechecker=typechecker)
+        return function
+    code, checking = id(function.__code__), None
 
     @wraps(function)
     def called(*arguments: Any, **named: Any) -> Any:
-        nonlocal check
-        if check is None:
-            try:
-                check = beartype(function)
-            except BeartypeDecorHintPep673Exception:
-                check = function
-        return check(*arguments, **named)
+        nonlocal checking
+        if torch.compiler.is_compiling() or (count := calls.get(code, 0)) >= most_calls:
+            return function(*arguments, **named)
+        calls[code] = count + 1
+        if checking is None:
+            checking = jaxtyped(function, typechecker=typechecker)
+        return checking(*arguments, **named)
 
     return called
 
 
-HOOK = install_import_hook("annulus", f"{__name__}.{checked.__name__}").hook  # before a test module imports annulus
+def pytest_configure(config: pytest.Config) -> None:
+    """Where only quick tests run, a function's first calls in a test are checked: all are half of a training's time."""
+    global most_calls
+    most_calls = FIRST_CALLS if config.option.markexpr == "not slow" else math.inf
+
+
+def pytest_runtest_logstart() -> None:
+    calls.clear()
+
+
+jaxtyping.jaxtyped = checked
+HOOK = install_import_hook("annulus", f"{__name__}.{check.__name__}").hook  # before a test module imports annulus
 find_spec = HOOK.find_spec
 
 

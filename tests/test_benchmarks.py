@@ -55,7 +55,9 @@ def called_once(contestants, *_, **__):
     return dict.fromkeys(contestants, 1.0)
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name == "store" else name for name in SMALL]
+)
 def test_a_benchmark_writes_its_ratios(name, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
     for peer in ("kornia", "albumentations"):  # as where no peer is installed; of two see `find_spec` above
@@ -75,6 +77,9 @@ def test_a_benchmark_writes_its_ratios(name, tmp_path, monkeypatch):
     if name == "distillation":
         changes["PAIRS"] = [pair | {"teacher": "resnet8", "student": "resnet8"} for pair in bench.PAIRS]
         changes["CRD"] = bench.CRD | {"contrast": bench.CRD["contrast"] | {"negatives": 16, "dim": 8}}
+    if name == "methods":
+        turn_of = bench.turn_of
+        changes["turn_of"] = lambda step, *_: turn_of(step, 0, 1)
     if name == "store":
         monkeypatch.setattr(sys, "executable", str(warm.folder() / "python"))  # of `prepare`, three times
     if name == "estimators":

@@ -179,6 +179,7 @@ def main_line(folder: Path, store: str, root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(out)): path.read_bytes() for path in files if path.name != "params.yaml"}
 
 
+@pytest.mark.slow
 def test_the_main_line_runs_from_each_store_and_raw_pixels_give_the_bytes_of_those_in_memory(tmp_path, monkeypatch):
     folder_of_photos(tmp_path / "own")
     memory, raw, jpeg = (main_line(tmp_path, store, tmp_path / "own") for store in ("memory", "raw", "jpeg"))

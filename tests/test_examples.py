@@ -38,6 +38,7 @@ def test_ring_negatives_in_a_plain_loop_learn_without_a_package_of_an_extra(tmp_
     assert found[-1] < found[0] / 2
 
 
+@pytest.mark.slow
 def test_ring_negatives_in_lightly_s_moco_learn_to_tell_images_apart():
     pytest.importorskip("lightly", reason="lightly is not installed; it comes with `make install`")
     found = losses(printed("lightly_moco.py"))
@@ -47,6 +48,7 @@ def test_ring_negatives_in_lightly_s_moco_learn_to_tell_images_apart():
     assert last < math.log(65) - 1.5
 
 
+@pytest.mark.slow
 def test_ring_negatives_in_a_lightning_module_learn_to_tell_images_apart(tmp_path):
     pytest.importorskip("pytorch_lightning", reason="pytorch_lightning is not installed; it comes with `make install`")
     found = losses("\n".join(line for line in printed("lightning_module.py").splitlines() if "nats" in line))

@@ -298,6 +298,7 @@ def test_what_stands_in_place_of_the_database_is_named(checkout, make):
         mlflow_send.send()
 
 
+@pytest.mark.slow
 def test_two_senders_at_once_on_a_fresh_store_make_one_run_in_this_checkout(checkout):
     store().unlink()
     first_commit(checkout)

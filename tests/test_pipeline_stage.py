@@ -208,9 +208,9 @@ def test_a_stage_s_outputs_are_read_from_every_lock_as_dvc_writes_it(tmp_path, m
     monkeypatch.chdir(ROOT)
     for lock in (Path("dvc.lock"), *Path("stages").glob("*/dvc.lock")):
         stages = yaml.load(lock.read_text(encoding="utf-8"), yaml.CSafeLoader)["stages"]
-        for name in list(stages)[:3]:
-            locked = {out["path"]: out["md5"] for out in stages[name].get("outs", ())}
-            assert locked.items() <= runner.outputs(name).items(), name
+        name = max(stages, key=lambda name: len(stages[name].get("outs", ())))
+        locked = {out["path"]: out["md5"] for out in stages[name]["outs"]}
+        assert locked.items() <= runner.outputs(name).items(), name
 
 
 @pytest.mark.parametrize("then", ["fails", "goes on"])
@@ -247,6 +247,7 @@ run_stage(main, [], ["metrics"])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("item", "status", "sentence"),
     [

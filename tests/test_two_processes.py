@@ -74,7 +74,10 @@ def distance(found, expected):
     return ((found - expected).norm() / expected.norm().clamp_min(1e-12)).item()
 
 
-@pytest.mark.parametrize(("case", "processes"), [*((case, 2) for case in CASES), ("simclr drawn", 4), ("ir mlcpc", 4)])
+OF_FOUR = [pytest.param(case, 4, marks=pytest.mark.slow) for case in ("simclr drawn", "ir mlcpc")]
+
+
+@pytest.mark.parametrize(("case", "processes"), [*((case, 2) for case in CASES), *OF_FOUR])
 def test_a_whole_run_of_several_processes_is_that_of_one(case, processes):
     """Loss, bound and accuracy; weights, batch-norm statistics, banks, queues; gradients; random states."""
     one = whole_run(CASES[case])
