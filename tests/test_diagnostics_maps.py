@@ -79,7 +79,7 @@ def test_of_many_classes_each_has_a_hue_and_of_many_images_some_are_shown():
     assert svg.count('<g class="p ') == len(re.findall(r"M\d+ \d+h0", svg))
 
 
-@pytest.mark.parametrize("classes", [0, 1, 10, 100])
+@pytest.mark.parametrize("classes", [0, *(pytest.param(some, marks=pytest.mark.slow) for some in (1, 10)), 100])
 def test_the_file_is_small_whatever_the_images_are(classes):
     noise = torch.randint(256, (700, 3, 64, 64), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
     of = images(700, classes)

@@ -32,10 +32,10 @@ def packages(library):
     ("architecture", "stem"),
     [
         ("resnet18", "cifar"),
-        ("resnet34", "imagenet"),
-        ("resnet50", "imagenet"),
+        pytest.param("resnet34", "imagenet", marks=pytest.mark.slow),
+        pytest.param("resnet50", "imagenet", marks=pytest.mark.slow),
         ("vit_small", "patch16"),
-        ("vit_small", "patch8"),
+        pytest.param("vit_small", "patch8", marks=pytest.mark.slow),
     ],
 )
 def test_the_printed_lines_load_it_and_give_the_same_features(library, architecture, stem, generator, tmp_path):
