@@ -56,7 +56,8 @@ def called_once(contestants, *_, **__):
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name == "store" else name for name in SMALL]
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow) if name in ("store", "distillation") else name for name in SMALL],
 )
 def test_a_benchmark_writes_its_ratios(name, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])

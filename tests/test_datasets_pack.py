@@ -267,6 +267,7 @@ shards.read(0, 0, np.empty(3, np.uint8))
 """
 
 
+@pytest.mark.slow
 def test_a_program_that_ends_with_shards_open_says_nothing(tmp_path):
     """Its `shards` outlive the names in annulus.files.shards, which Python sets to None first."""
     (tmp_path / "0.bin").write_bytes(b"abc")

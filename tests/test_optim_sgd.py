@@ -38,6 +38,7 @@ def test_groups_and_parameters_without_a_gradient_are_as_in_torch(generator):
     assert all(torch.equal(*pair) for pair in zip(ours.parameters(), plain.parameters(), strict=True))
 
 
+@pytest.mark.slow
 def test_a_stage_that_trains_does_not_import_torchs_compiler():
     program = """
 import sys

@@ -187,6 +187,7 @@ def test_runs_of_one_seed_share_weights_order_and_views(splits, monkeypatch):
     assert not any(same("uniform", "other seed")[-24:])
 
 
+@pytest.mark.slow
 def test_a_killed_stage_goes_on_and_runs_no_finished_trial_again(splits, monkeypatch):
     """The second trial is killed in its second epoch: the first one's outcome is there, the second's checkpoint too."""
     cores(monkeypatch, 1)

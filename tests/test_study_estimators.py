@@ -94,7 +94,16 @@ def states() -> list[Path]:
     return list(Path(".annulus/checkpoints").glob("*/*/state.pt"))
 
 
-@pytest.mark.parametrize("stage", [name for name in STAGES if name != "staircase-joint"])
+QUICK = ("binary", "ideal", "theorems")  # these compute in this process alone
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        *QUICK,
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("gaussians", "staircase-separable", "conditional")),
+    ],
+)
 def test_the_same_seeds_give_the_same_bytes_and_others_other_numbers(stage):
     assert run(stage, study([3, 4]))[2] == once(stage)[2] != run(stage, study([6, 7]))[2]
     assert not states(), "what is written is forgotten"

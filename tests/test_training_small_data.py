@@ -80,7 +80,7 @@ def test_fifty_images_run_the_main_line(tmp_path, monkeypatch, caplog):
     assert sum("WARNING: scales.SCALE.pretrain.batch_size" in message for message in caplog.messages) == 1
 
 
-@pytest.mark.parametrize("method", ["ir", "moco"])
+@pytest.mark.parametrize("method", ["ir", pytest.param("moco", marks=pytest.mark.slow)])
 def test_a_flat_folder_of_photographs_runs_to_its_summary_without_a_number_of_classes(tmp_path, monkeypatch, method):
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     random = torch.Generator().manual_seed(0)

@@ -74,10 +74,13 @@ def distance(found, expected):
     return ((found - expected).norm() / expected.norm().clamp_min(1e-12)).item()
 
 
-OF_FOUR = [pytest.param(case, 4, marks=pytest.mark.slow) for case in ("simclr drawn", "ir mlcpc")]
+QUICK = ("ir critic", "ir mlcpc", "pirl", "moco drawn", "simclr drawn", "simo sync")
+RUNS = [(case, 2) for case in QUICK]
+RUNS += [pytest.param(case, 2, marks=pytest.mark.slow) for case in CASES if case not in QUICK]
+RUNS += [pytest.param(case, 4, marks=pytest.mark.slow) for case in ("simclr drawn", "ir mlcpc")]
 
 
-@pytest.mark.parametrize(("case", "processes"), [*((case, 2) for case in CASES), *OF_FOUR])
+@pytest.mark.parametrize(("case", "processes"), RUNS)
 def test_a_whole_run_of_several_processes_is_that_of_one(case, processes):
     """Loss, bound and accuracy; weights, batch-norm statistics, banks, queues; gradients; random states."""
     one = whole_run(CASES[case])
