@@ -22,7 +22,7 @@ from beartype import beartype
 from beartype.roar import BeartypeDecorHintPep673Exception
 from jaxtyping import install_import_hook, jaxtyped
 
-FIRST_CALLS = 2
+FIRST_CALLS = 5
 
 
 def check(function: Callable) -> Callable:
