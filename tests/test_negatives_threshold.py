@@ -8,8 +8,9 @@ from interpreted import interpreted, needs_triton
 
 from annulus.negatives.threshold import plain
 
-# Columns: one, fewer than a sample has, four parts of tiles of 1024 and more; of so many kinds of scores.
-SIZES = {1: 1, 300: 3, 4609: 10}
+# Columns: one, fewer than a sample has, four parts of tiles of 1024 and more, so many that the sample is larger; of so
+# many kinds of scores.
+SIZES = {1: 1, 300: 3, 4609: 10, 2**18: 1}
 
 
 def lower_where_sampled(drawn):
