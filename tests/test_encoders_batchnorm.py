@@ -232,17 +232,17 @@ def test_converting_keeps_weights_statistics_names_and_settings(generator):
 def test_layers_that_learn_together_learn_what_each_learns_alone(generator):
     x = torch.rand(8, 3, 4, 4, generator=generator)
     alone, joined = (grouped.convert(network(), groups=2) for _ in range(2))
-    with pytest.raises(AssertionError, match="differ in groups or momentum"), grouped.learning(joined):
+    with pytest.raises(AssertionError, match="differ in groups or momentum"), grouped.learning(grouped.grouped(joined)):
         pass
     alone[0][1].momentum = joined[0][1].momentum = joined[3].momentum
     start = joined[3].running_mean.clone()
     alone(x)
-    with grouped.learning(joined):
+    with grouped.learning(grouped.grouped(joined)):
         joined(x)
         assert torch.equal(joined[3].running_mean, start), "not before the pass is done"
     for name, value in alone.state_dict().items():
         assert torch.equal(joined.state_dict()[name], value), name
     assert not torch.equal(joined[3].running_mean, start)
-    with grouped.learning(joined.eval()):
+    with grouped.learning(grouped.grouped(joined.eval())):
         joined(x)
     assert torch.equal(joined[3].running_mean, alone[3].running_mean), "in evaluation nothing is learned"

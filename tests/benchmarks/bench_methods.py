@@ -7,7 +7,8 @@ compares both methods, or the one named behind, with that library alone, in batc
 ResNet-18, 32 pixels, the same images, kinds of augmentation, heads and number of keys on both sides. Turns of a few
 steps go round all contestants. Other libraries run in processes of their own (lightly_recipe.py, as its examples are
 and with `stems` tuned too; stable_pretraining_recipe.py, as its scripts are); each tries several numbers of loader
-workers up to the number of cores, and the fastest counts. A bare step is what no pipeline can spare: encoders forward
+workers up to the number of cores, and the fastest counts. Networks of ours compute in bfloat16 on a GPU, as do those of
+the tuned ones; on a CPU all compute in float32. A bare step is what no pipeline can spare: encoders forward
 and backward, the plain loss over all scores, the optimiser, the memory's update, on random views, without a sampler;
 another library's is its own step on random views. Whole epochs, with validation, stand beside as many bare steps.
 """
@@ -43,6 +44,7 @@ from annulus.training.loop import Training
 IMAGES, BATCH, SIZE, QUEUE, LONG_QUEUE = 4_096, 256, 32, 4_096, 65_536
 SMALL_BATCH = 32  # of most CIFAR-10 runs in this repository
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+FEW_CORES = 4  # beyond, no loader of one worker is the fastest
 HEADS = {"moco": "mlp", "simclr": "mlp-bn"}  # MoCo v2's, and lightly's for SimCLR
 TEMPERATURES = {"moco": 0.2, "simclr": 0.5}
 STEMS = (
@@ -190,7 +192,7 @@ def against_peers(
     runs = [of_keys(method, "uniform", stem, QUEUE, batch, images, device) for _ in range(2)]
     bare, ours = bare_step(runs[0], batch), whole_step(runs[1])
     contestants = {"bare": turn_of(bare, 1, steps), "ours": turn_of(ours, 1, steps)}
-    workers = sorted({0, 1, CORES // 2, CORES})
+    workers = sorted({CORES // 2, CORES} | ({0, 1} if CORES <= FEW_CORES else set()))
     with ExitStack() as stack:
         path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "images.pt"
         torch.save(pixels, path)

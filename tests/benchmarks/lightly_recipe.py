@@ -6,8 +6,9 @@ The recipe is that of lightly's example scripts (examples/pytorch/moco.py and si
 two-layer heads, temperature 0.5, plain SGD at 0.06, for MoCo a bank of 4,096 keys and a momentum encoder, batches from
 a DataLoader over PIL images that are held in memory. Blur is off, as in lightly's CIFAR benchmark and SimCLR example,
 though not in its MoCo example. STEM cifar takes lightly's ResNetGenerator, as that benchmark does. `tuned` adds what is
-no part of the examples and what a user could add in two lines: networks and views channels last, and an allocator that
-keeps what is freed, as annulus tells its own. peer_recipe.py says what is asked and answered.
+no part of the examples and what a user could add in a few lines: networks and views channels last, an allocator that
+keeps what is freed, as annulus tells its own, and on a GPU bfloat16, pinned batches and cuDNN's search.
+peer_recipe.py says what is asked and answered.
 """
 
 import copy
@@ -69,6 +70,8 @@ class Recipe:
     def __init__(self, method: str, stem: str, batch: int, tuned: bool, images: Tensor) -> None:
         torch.manual_seed(0)
         self.batch, self.layout = batch, torch.channels_last if tuned else torch.preserve_format
+        self.tuned_gpu = tuned and DEVICE.type == "cuda"
+        torch.backends.cudnn.benchmark = self.tuned_gpu
         self.model = {"moco": MoCo, "simclr": SimCLR}[method](backbone(stem)).to(DEVICE, memory_format=self.layout)
         self.pictures = Pictures(images, self.model.transform)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=LEARNING_RATE)
@@ -78,14 +81,16 @@ class Recipe:
             views = [self.placed(torch.randn(self.batch, 3, SIZE, SIZE)) for _ in range(2)]
             while True:
                 yield views
-        for views, _ in loader(self.pictures, self.batch, workers):
+        for views, _ in loader(self.pictures, self.batch, workers, pinned=self.tuned_gpu):
             yield [self.placed(view) for view in views]
 
     def placed(self, view: Tensor) -> Tensor:
-        return view.to(DEVICE, memory_format=self.layout)
+        return view.to(DEVICE, memory_format=self.layout, non_blocking=self.tuned_gpu)
 
     def step(self, views: list[Tensor]) -> None:
-        self.model(views).backward()
+        with torch.autocast(DEVICE.type, torch.bfloat16, enabled=self.tuned_gpu):
+            loss = self.model(views)
+        loss.backward()
         self.optimizer.step()
         self.optimizer.zero_grad()
 

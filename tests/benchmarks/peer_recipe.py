@@ -33,11 +33,11 @@ class Pictures(Dataset):
         return picture if self.transform is None else self.transform(picture), row % 10
 
 
-def loader(pictures: Dataset, batch: int, workers: int) -> DataLoader:
+def loader(pictures: Dataset, batch: int, workers: int, pinned: bool = False) -> DataLoader:
     """Batch after batch; without an end in sight, so that the workers are as busy in the last step as before."""
     # RandomSampler draws without replacement until the images are used up, which is what shuffle=True does.
     sampler = RandomSampler(pictures, num_samples=1_000 * batch)
-    return DataLoader(pictures, batch, sampler=sampler, drop_last=True, num_workers=workers)
+    return DataLoader(pictures, batch, sampler=sampler, drop_last=True, num_workers=workers, pin_memory=pinned)
 
 
 def synchronize() -> None:

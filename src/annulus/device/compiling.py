@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import torch
+from torch import Tensor
 
 from annulus.device.device import compiling
 
@@ -16,3 +17,10 @@ def compiled(call: Call) -> Call:
     if asked == "no":
         return call
     return torch.compile(call, dynamic=False, mode="reduce-overhead" if asked == "graphs" else None)
+
+
+def lasting(tensor: Tensor) -> Tensor:
+    """The tensor, told to torch as one that stays where it is: a graph may write into it."""
+    if compiling() == "graphs":
+        torch._dynamo.mark_static_address(tensor)
+    return tensor

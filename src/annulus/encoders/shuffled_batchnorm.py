@@ -17,6 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from annulus.device.compiling import lasting
 from annulus.device.distributed import all_gather, world_size
 from annulus.encoders.batchnorm import SyncBatchNorm, like, replaced
 from annulus.encoders.grouped_pass import normalised
@@ -37,11 +38,11 @@ class _Grouped(_BatchNorm):
     Within `learning` a network's layers learn their running statistics together, elsewhere each layer by itself.
     """
 
-    measured: Float[Tensor, "groups 2 c"] | None = None  # where this process's groups leave mean and variance
+    measured: Float[Tensor, "groups 2 c"] | None = None  # of this process's groups: mean and variance
 
     def __init__(self, features: int, groups: int, **settings: object) -> None:
         super().__init__(features, **settings)
-        self.groups = groups
+        self.groups, self.together = groups, False
 
     def forward(self, x: Float[Tensor, "b c *space"]) -> Float[Tensor, "b c *space"]:
         """The batch, normalised.
@@ -53,10 +54,10 @@ class _Grouped(_BatchNorm):
             return super().forward(x)
         self._check_input_dim(x)
         here = self._groups_here(x)
-        if self.measured is not None:
+        if self.together:
             return self._in_groups(x, self.measured)
         if self.track_running_stats:
-            with learning(self):
+            with learning([self]):
                 return self._in_groups(x, self.measured)
         dtype = x.dtype if self.weight is None else self.weight.dtype  # autocast's bfloat16 images have float32's
         return self._in_groups(x, torch.zeros(here, 2, self.num_features, dtype=dtype, device=x.device))
@@ -90,28 +91,33 @@ class _Grouped(_BatchNorm):
         return here
 
 
+def grouped(network: nn.Module) -> list[_Grouped]:
+    """The network's grouped layers."""
+    return [layer for layer in network.modules() if isinstance(layer, _Grouped)]
+
+
 @contextmanager
-def learning(network: nn.Module) -> Iterator[None]:
+def learning(layers: Sequence[_Grouped]) -> Iterator[None]:
     """Context for one pass through a network, whose grouped layers update their running statistics together at its end.
 
     The layers must agree in groups and momentum, as those of `convert` do. Layer by layer, a GPU would run several
     kernels that take longer to start than to run.
     """
-    layers = [layer for layer in network.modules() if isinstance(layer, _Grouped) and layer.learns]
+    layers = [layer for layer in layers if layer.learns]
     if not layers:
         yield
         return
     assert len({(layer.groups, layer.momentum) for layer in layers}) == 1, "layers differ in groups or momentum"
-    sizes = [2 * layer.num_features for layer in layers]
-    measured = layers[0].running_mean.new_zeros(layers[0].groups // world_size(), sum(sizes))
-    for layer, part in zip(layers, measured.split(sizes, dim=1), strict=True):
-        layer.measured = part.view(len(measured), 2, layer.num_features)
+    for layer in layers:
+        layer.together = True
+        if layer.measured is None or layer.measured.device != layer.running_mean.device:
+            layer.measured = lasting(layer.running_mean.new_zeros(layer.groups // world_size(), 2, layer.num_features))
     try:
         yield
     finally:
         for layer in layers:
-            layer.measured = None
-    _learn(layers, all_gather(measured))
+            layer.together = False
+    _learn(layers, all_gather(torch.cat([layer.measured.flatten(start_dim=1) for layer in layers], dim=1)))
 
 
 @torch.no_grad()

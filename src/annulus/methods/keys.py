@@ -12,7 +12,7 @@ from annulus.device.rng import Drawing, generator
 from annulus.encoders.batchnorm import synchronised
 from annulus.encoders.module_encoder import AnyEncoder
 from annulus.encoders.momentum import momentum_copy, update_momentum_
-from annulus.encoders.shuffled_batchnorm import convert, learning, shuffled
+from annulus.encoders.shuffled_batchnorm import convert, grouped, learning, shuffled
 from annulus.errors import InputError
 from annulus.views.shown import Shown, share
 
@@ -38,6 +38,7 @@ class KeyEncoder(Drawing):
             self.encoder = convert(self.encoder, groups)
         elif world_size() > 1:
             self.encoder = synchronised(self.encoder)
+        self.layers = grouped(self.encoder)
         self.embed = compiled(self.encoder.embeddings)
         self.generator = generator(seed, "shuffle")
 
@@ -58,7 +59,7 @@ class KeyEncoder(Drawing):
                 return tuple(all_gather(keys) for keys in self.embed(views))
         order, back = shuffled(len(views) * world_size(), self.generator)
         own, back = to_device([local(order).argsort().argsort(), back], views.device)
-        with autocast(views.device), learning(self.encoder):
+        with autocast(views.device), learning(self.layers):
             found = self.embed(views[own])
         return tuple(all_gather(keys)[back] for keys in found)
 

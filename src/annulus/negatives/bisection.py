@@ -11,8 +11,8 @@ slower. So are those of a query whose brackets hold more keys than there is room
 Several programs read a query's scores, each a part. Kept keys lie in the order in which programs end, which changes no
 count: the same scores give the same columns on every run.
 
-Beyond the scores this needs 4 bytes for each member, and 5 for each kept key: of a ring of 1 to 10 % of the columns,
-less than a fourth of the scores' own bytes.
+Beyond the scores this needs 4 bytes for each member, and 8 for each kept key: of a ring of 1 to 10 % of the columns, a
+third of the scores' own bytes, and from 262,144 columns on a fifth.
 """
 
 import math
@@ -26,17 +26,22 @@ from torch import Tensor
 
 from annulus.device.machine_code import Form
 
-SAMPLE, LARGE_SAMPLE = 2048, 4096  # columns: the second of MANY
+SAMPLE, LARGE_SAMPLE = 2048, 8192  # columns: the second of MANY
 MANY = 2**18
 DEVIATIONS = 4  # of a sample's rank, that a bracket reaches to each side; of the number of keys within, what has room
-TILE, WARPS = 1024, 4  # columns that a program reads at a time, and its threads, by 32
+TILE = 512  # columns that a program reads at a time
+KEPT_WARPS, LISTED_WARPS = 4, 1  # threads of the programs that read, by 32
 CHUNK, CHUNK_WARPS = 2048, 8  # the same where there are few programs
-PROGRAMS = 2048  # that a reading is split into, where there are columns enough: several for each of a GPU's processors
-PARTS = 16  # at most, of a query's columns
+PROGRAMS = 8192  # that a reading is split into, where there are columns enough: several for each of a GPU's processors
+PARTS = 32  # at most, of a query's columns
 
 # Keys of a query's own columns and of NaN: below those of all scores, -inf included. No key is the highest.
 LOWEST, HIGHEST = tl.constexpr(0), tl.constexpr(0xFFFFFFFF)
 PAIR = tl.constexpr(1 << 16)  # two counts share an integer
+
+# A query's work, in integers of 32 bits: two brackets, the number of kept keys, two borders; for each border, by part,
+# how many keys are above its bracket, and within; the same above the border, and equal to it; kept keys; their columns.
+KEPT, BORDERS, COUNTS = tl.constexpr(4), tl.constexpr(5), tl.constexpr(8)
 
 
 @triton.jit
@@ -56,47 +61,68 @@ def _keys(scores, own, width, columns, count):
 
 @triton.jit
 @no_type_check
+def _key(stored):
+    """Keys that were stored."""
+    return stored.to(tl.uint32, bitcast=True)
+
+
+@triton.jit
+@no_type_check
+def _length(count, PARTS: tl.constexpr, TILE: tl.constexpr):
+    """The columns of each part but the last ones."""
+    return tl.cdiv(tl.cdiv(count, TILE), PARTS) * TILE
+
+
+@triton.jit
+@no_type_check
 def _stretch(count, part, PARTS: tl.constexpr, TILE: tl.constexpr):
     """The columns of a part: tiles from the first one on, up to the second."""
-    length = tl.cdiv(tl.cdiv(count, TILE), PARTS) * TILE
+    length = _length(count, PARTS, TILE)
     start = part * length
     return start, tl.minimum(start + length, count)
 
 
-@triton.jit(do_not_specialize=["width", "count", "low_0", "high_0", "low_1", "high_1"])
+@triton.jit(do_not_specialize=["size", "width", "count", "low_0", "high_0", "low_1", "high_1"])
 @no_type_check
 def _bracketed(
-    scores, own, brackets, kept, stride, width, count, low_0, high_0, low_1, high_1, SAMPLE: tl.constexpr
+    scores, own, work, stride, size, width, count, low_0, high_0, low_1, high_1,
+    PARTS: tl.constexpr, SAMPLE: tl.constexpr,
 ):  # fmt: skip
     """Both brackets of a query's borders, two keys each: those of these ranks in a sample, found bit by bit."""
     query, ends = tl.program_id(0).to(tl.int64), tl.arange(0, 4)
+    work += query * size
     columns = (tl.arange(0, SAMPLE).to(tl.int64) * count // SAMPLE).to(tl.int32)
     keys = _keys(scores + query * stride, own + query * width, width, columns, count)
     ranks = tl.where(ends < 2, tl.where(ends == 0, low_0, high_0), tl.where(ends == 2, low_1, high_1))
     found = tl.zeros([4], tl.uint32)
     for bit in range(32):
         tried = found | (tl.full([4], 1 << 31, tl.uint32) >> bit)
-        reaching = tl.sum((keys[None, :] >= tried[:, None]).to(tl.int32), axis=1)
-        found = tl.where(reaching >= ranks, tried, found)
-    tl.store(brackets + query * 4 + ends, found.to(tl.int64))
-    tl.store(kept + query, 0)
+        found = tl.where(_reaching(keys, keys >= 0, tried) >= ranks, tried, found)
+    tl.store(work + ends, found.to(tl.int32, bitcast=True))
+    tl.store(work + KEPT, 0)
+    places = tl.arange(0, 4 * PARTS)
+    tl.store(work + COUNTS + 4 * PARTS + places, tl.zeros_like(places))
 
 
-@triton.jit(do_not_specialize=["width", "count", "room"])
+@triton.jit
+@no_type_check
+def _reaching(keys, there, tried):
+    """How many of the keys that are there reach each threshold."""
+    return tl.sum((there[None, :] & (keys[None, :] >= tried[:, None])).to(tl.int32), axis=1)
+
+
+@triton.jit(do_not_specialize=["size", "width", "count", "room"])
 @no_type_check
 def _kept(
-    scores, own, brackets, counts, kept, keys_kept, parts_kept, stride, width, count, room,
-    PARTS: tl.constexpr, TILE: tl.constexpr,
+    scores, own, work, stride, size, width, count, room, PARTS: tl.constexpr, TILE: tl.constexpr
 ):  # fmt: skip
-    """Of one part: how many keys are above each bracket and how many within, in `counts`; those within are kept."""
+    """Of one part: how many keys are above each bracket and how many within, which are counted and kept."""
     query, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
     scores += query * stride
     own += query * width
-    brackets += query * 4
-    low_0, high_0 = tl.load(brackets).to(tl.uint32), tl.load(brackets + 1).to(tl.uint32)
-    low_1, high_1 = tl.load(brackets + 2).to(tl.uint32), tl.load(brackets + 3).to(tl.uint32)
-    keys_kept += query * room
-    parts_kept += query * room
+    work += query * size
+    low_0, high_0 = _key(tl.load(work)), _key(tl.load(work + 1))
+    low_1, high_1 = _key(tl.load(work + 2)), _key(tl.load(work + 3))
     of_0, of_1 = tl.zeros([TILE], tl.int32), tl.zeros([TILE], tl.int32)
     start, end = _stretch(count, part, PARTS, TILE)
     for tile in range(start, end, TILE):
@@ -109,105 +135,103 @@ def _kept(
         within = (in_0 | in_1).to(tl.int32)
         found = tl.sum(within)
         if found > 0:
-            place = tl.atomic_add(kept + query, found) + tl.cumsum(within) - 1
+            place = tl.atomic_add(work + KEPT, found) + tl.cumsum(within) - 1
             fits = (within > 0) & (place < room)
-            tl.store(keys_kept + place, keys.to(tl.int32, bitcast=True), mask=fits)
-            tl.store(parts_kept + place, part.to(tl.uint8), mask=fits)
-    counts += query * (4 * PARTS) + part
+            kept = work + COUNTS + 8 * PARTS + place
+            tl.store(kept, keys.to(tl.int32, bitcast=True), mask=fits)
+            tl.store(kept + room, columns, mask=fits)
+    counts = work + COUNTS + part
     tl.store(counts, tl.sum(of_0 // PAIR))
     tl.store(counts + PARTS, tl.sum(of_0 % PAIR))
     tl.store(counts + 2 * PARTS, tl.sum(of_1 // PAIR))
     tl.store(counts + 3 * PARTS, tl.sum(of_1 % PAIR))
 
 
-@triton.jit(do_not_specialize=["width", "count", "room", "first", "last"])
+@triton.jit(do_not_specialize=["size", "width", "count", "room", "first", "last"])
 @no_type_check
 def _bisected(
-    scores, own, brackets, counts, kept, keys_kept, parts_kept, borders, stride, width, count, room, first, last,
+    scores, own, work, stride, size, width, count, room, first, last,
     PARTS: tl.constexpr, TILE: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
-    """One border: the highest key that as many keys as its rank reach. And, in `counts`, how many keys of each part are
-    above it, and how many equal it."""
+    """One border: the highest key that as many keys as its rank reach. And how many keys of each part are above it, and
+    how many equal it."""
     query, side = tl.program_id(0).to(tl.int64), tl.program_id(1)
     scores += query * stride
     own += query * width
-    keys_kept += query * room
-    parts_kept += query * room
-    counts += (query * 2 + side) * (2 * PARTS)
+    work += query * size
+    keys_kept = work + COUNTS + 8 * PARTS
     rank = tl.where(side == 0, last, first)
-    parts = tl.arange(0, PARTS)
+    counts, parts = work + COUNTS + side * (2 * PARTS), tl.arange(0, PARTS)
     above_parts = tl.load(counts + parts)
     above, within = tl.sum(above_parts), tl.sum(tl.load(counts + PARTS + parts))
-    low = tl.load(brackets + query * 4 + 2 * side).to(tl.uint32)
-    high = tl.load(brackets + query * 4 + 2 * side + 1).to(tl.uint32)
+    low, high = _key(tl.load(work + 2 * side)), _key(tl.load(work + 2 * side + 1))
     holds = (above < rank) & (rank <= above + within)
     low, high = tl.where(holds, low, LOWEST).to(tl.uint32), tl.where(holds, high, HIGHEST).to(tl.uint32)
     low = tl.where(rank == 0, HIGHEST, low).to(tl.uint32)
-    all_kept = tl.load(kept + query)
+    all_kept = tl.load(work + KEPT)
     among_kept = holds & (all_kept <= room)
     kept_count, column_count = tl.where(among_kept, all_kept, 0), tl.where(among_kept | (rank == 0), 0, count)
     top, beyond = high, tl.where(among_kept, above, 0)  # keys above the bracket are counted, and not among the kept
 
+    ways = tl.arange(0, 4)
     while low < high:
-        middle = high - (high - low) // 2
-        reached = tl.zeros([CHUNK], tl.int32)
+        # A fourth of what is left holds the border: four thresholds are looked at in one go.
+        tried = (low + 1 + (high - low).to(tl.int64) * ways // 4).to(tl.uint32)
+        reached = tl.zeros([4], tl.int32)
         for chunk in range(0, kept_count, CHUNK):
             places = chunk + tl.arange(0, CHUNK)
-            keys = tl.load(keys_kept + places, mask=places < kept_count, other=0).to(tl.uint32, bitcast=True)
-            reached += ((places < kept_count) & (keys >= middle) & (keys <= top)).to(tl.int32)
+            keys = _key(tl.load(keys_kept + places, mask=places < kept_count, other=0))
+            reached += _reaching(keys, (places < kept_count) & (keys <= top), tried)
         for chunk in range(0, column_count, CHUNK):
             columns = chunk + tl.arange(0, CHUNK)
-            keys = _keys(scores, own, width, columns, count)
-            reached += ((columns < count) & (keys >= middle)).to(tl.int32)
-        enough = beyond + tl.sum(reached) >= rank
-        low, high = tl.where(enough, middle, low).to(tl.uint32), tl.where(enough, high, middle - 1).to(tl.uint32)
+            reached += _reaching(_keys(scores, own, width, columns, count), columns < count, tried)
+        enough = tl.sum((beyond + reached >= rank).to(tl.int32))
+        least, most = tl.where(ways == enough - 1, tried, 0), tl.where(ways == enough, tried - 1, 0)
+        low = tl.where(enough > 0, tl.sum(least), low).to(tl.uint32)
+        high = tl.where(enough < 4, tl.sum(most), high).to(tl.uint32)
 
-    more, equal = tl.where(among_kept, above_parts, 0), tl.zeros([PARTS], tl.int32)
-    for part in range(PARTS):
-        of_part = tl.zeros([CHUNK], tl.int32)
-        for chunk in range(0, kept_count, CHUNK):
-            places = chunk + tl.arange(0, CHUNK)
-            keys = tl.load(keys_kept + places, mask=places < kept_count, other=0).to(tl.uint32, bitcast=True)
-            mine = tl.load(parts_kept + places, mask=places < kept_count, other=PARTS) == part
-            of_part += (mine & (keys > low) & (keys <= top)).to(tl.int32) * PAIR + (mine & (keys == low)).to(tl.int32)
-        start, end = _stretch(column_count, part, PARTS, TILE)
-        for chunk in range(start, end, CHUNK):
-            columns = chunk + tl.arange(0, CHUNK)
-            keys, there = _keys(scores, own, width, columns, count), columns < end
-            of_part += (there & (keys > low)).to(tl.int32) * PAIR + (there & (keys == low)).to(tl.int32)
-        more += tl.where(parts == part, tl.sum(of_part // PAIR), 0)
-        equal += tl.where(parts == part, tl.sum(of_part % PAIR), 0)
-    tl.store(counts + parts, more)
-    tl.store(counts + PARTS + parts, equal)
-    tl.store(borders + query * 2 + side, low.to(tl.int64))
+    # `tl.histogram` miscounts equal keys on GPUs (Triton 3.6); sums of integers are the same in any order.
+    found, length = counts + 4 * PARTS, _length(count, PARTS, TILE)
+    tl.atomic_add(found + parts, tl.where(among_kept, above_parts, 0))
+    for chunk in range(0, kept_count, CHUNK):
+        places = chunk + tl.arange(0, CHUNK)
+        keys = _key(tl.load(keys_kept + places, mask=places < kept_count, other=0))
+        part = tl.load(keys_kept + room + places, mask=places < kept_count, other=0) // length
+        counted = (places < kept_count) & (keys >= low) & (keys <= top)
+        tl.atomic_add(found + tl.where(keys == low, part + PARTS, part), 1, mask=counted)
+    for chunk in range(0, column_count, CHUNK):
+        columns = chunk + tl.arange(0, CHUNK)
+        keys = _keys(scores, own, width, columns, count)
+        counted = (columns < count) & (keys >= low)
+        tl.atomic_add(found + columns // length + tl.where(keys == low, PARTS, 0), 1, mask=counted)
+    tl.store(work + BORDERS + side, low.to(tl.int32, bitcast=True))
 
 
 @triton.jit
 @no_type_check
-def _side(borders, counts, query, side, rank, part, PARTS: tl.constexpr):
+def _side(work, side, rank, part, PARTS: tl.constexpr):
     """A border; how many of the keys that equal it are within its ranks; how many keys of earlier parts are above it,
     and how many equal it; and whether some that equal it are beyond."""
-    counts += (query * 2 + side) * (2 * PARTS)
-    parts = tl.arange(0, PARTS)
-    more, equal = tl.load(counts + parts), tl.load(counts + PARTS + parts)
+    found, parts = work + COUNTS + (4 + 2 * side) * PARTS, tl.arange(0, PARTS)
+    more, equal = tl.load(found + parts), tl.load(found + PARTS + parts)
     left = rank - tl.sum(more)
     above, seen = tl.sum(tl.where(parts < part, more, 0)), tl.sum(tl.where(parts < part, equal, 0))
-    return tl.load(borders + query * 2 + side).to(tl.uint32), left, above, seen, tl.sum(equal) > left
+    return _key(tl.load(work + BORDERS + side)), left, above, seen, tl.sum(equal) > left
 
 
-@triton.jit(do_not_specialize=["width", "count", "first", "last"])
+@triton.jit(do_not_specialize=["size", "width", "count", "first", "last"])
 @no_type_check
 def _listed(
-    scores, own, counts, borders, members, stride, width, count, first, last,
-    PARTS: tl.constexpr, TILE: tl.constexpr,
+    scores, own, work, members, stride, size, width, count, first, last, PARTS: tl.constexpr, TILE: tl.constexpr
 ):  # fmt: skip
     """The members of one part, by column."""
     query, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
     scores += query * stride
     own += query * width
+    work += query * size
     members += query * (last - first)
-    outer, outer_left, outer_above, outer_seen, outer_cut = _side(borders, counts, query, 0, last, part, PARTS)
-    inner, inner_left, inner_above, inner_seen, inner_cut = _side(borders, counts, query, 1, first, part, PARTS)
+    outer, outer_left, outer_above, outer_seen, outer_cut = _side(work, 0, last, part, PARTS)
+    inner, inner_left, inner_above, inner_seen, inner_cut = _side(work, 1, first, part, PARTS)
     # Of the keys that equal a border, those of the lowest columns come first.
     found = outer_above + tl.minimum(outer_seen, outer_left) - inner_above - tl.minimum(inner_seen, inner_left)
     start, end = _stretch(count, part, PARTS, TILE)
@@ -245,22 +269,18 @@ def select(
     within = ranks[0] - ranks[1] + ranks[2] - ranks[3]
     room = math.ceil(count * min(1.0, (within + DEVIATIONS * math.sqrt(2 * within)) / sample))
     parts = parts_of(queries, count)
-    brackets = scores.new_empty(queries, 4, dtype=torch.int64)
-    counts = scores.new_empty(queries, 4, parts, dtype=torch.int32)
-    kept = scores.new_empty(queries, dtype=torch.int32)
-    keys_kept = scores.new_empty(queries, room, dtype=torch.int32)
-    parts_kept = scores.new_empty(queries, room, dtype=torch.uint8)
-    borders = scores.new_empty(queries, 2, dtype=torch.int64)
+    size = COUNTS.value + 8 * parts + 2 * room
+    work = scores.new_empty(queries, size, dtype=torch.int32)  # one allocation: a host's time is what limits
     members = scores.new_empty(queries, last - first, dtype=torch.int32)
-    sizes, fixed = (scores.stride(0), width, count), {"PARTS": parts, "TILE": TILE}
-    _bracketed[(queries,)](scores, own, brackets, kept, *sizes, *ranks, SAMPLE=sample, num_warps=CHUNK_WARPS)
-    keeping = kept, keys_kept, parts_kept
-    _kept[queries, parts](scores, own, brackets, counts, *keeping, *sizes, room, **fixed, num_warps=WARPS)
+    shape = scores.stride(0), size, width, count
+    _bracketed[(queries,)](scores, own, work, *shape, *ranks, PARTS=parts, SAMPLE=sample, num_warps=CHUNK_WARPS)
+    _kept[queries, parts](scores, own, work, *shape, room, PARTS=parts, TILE=TILE, num_warps=KEPT_WARPS)
     _bisected[queries, 2](
-        scores, own, brackets, counts, *keeping, borders, *sizes, room, first, last,
-        **fixed, CHUNK=CHUNK, num_warps=CHUNK_WARPS,
-    )  # fmt: skip
-    _listed[queries, parts](scores, own, counts, borders, members, *sizes, first, last, **fixed, num_warps=WARPS)
+        scores, own, work, *shape, room, first, last, PARTS=parts, TILE=TILE, CHUNK=CHUNK, num_warps=CHUNK_WARPS
+    )
+    _listed[queries, parts](
+        scores, own, work, members, *shape, first, last, PARTS=parts, TILE=TILE, num_warps=LISTED_WARPS
+    )
     return (members if picked is None else members.gather(1, picked)).long()
 
 
@@ -281,10 +301,9 @@ def parts_of(queries: int, count: int) -> int:
 
 def forms(scores: str = "*fp32", parts: int = PARTS) -> list[Form]:
     """All that `select` starts, by name, for scores of this type in so many parts."""
-    pointers = {"scores": scores} | dict.fromkeys(("own", "brackets", "borders"), "*i64")
-    pointers |= dict.fromkeys(("counts", "kept", "keys_kept", "members"), "*i32") | {"parts_kept": "*u8"}
+    pointers = {"scores": scores, "own": "*i64", "work": "*i32", "members": "*i32"}
     fixed = {"PARTS": parts, "TILE": TILE, "CHUNK": CHUNK, "SAMPLE": SAMPLE}
-    kernels = {_bracketed: CHUNK_WARPS, _kept: WARPS, _bisected: CHUNK_WARPS, _listed: WARPS}
+    kernels = {_bracketed: CHUNK_WARPS, _kept: KEPT_WARPS, _bisected: CHUNK_WARPS, _listed: LISTED_WARPS}
     return [
         Form(f"bisection {kernel.fn.__name__.strip('_')}", kernel, pointers, fixed, warps)
         for kernel, warps in kernels.items()

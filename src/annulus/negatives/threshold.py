@@ -55,7 +55,8 @@ def plain(
     picked: Int[Tensor, "b k"] | None = None,
 ) -> Int[Tensor, "b m"]:
     """`select` by sorting, on any device."""
-    rising = (-scores.detach()).masked_fill(own_columns(scores, self_index), torch.nan)  # NaN comes last
+    last_of_all = own_columns(scores, self_index) | scores.isnan()  # a GPU sorts NaN of either sign apart
+    rising = (-scores.detach()).masked_fill(last_of_all, torch.nan)
     members = rising.sort(dim=1, stable=True).indices[:, first:last].sort(dim=1).values
     return members if picked is None else members.gather(1, picked)
 

@@ -196,15 +196,11 @@ def kernels_agree(device: torch.device) -> bool:
 def draw_recipe(views: ViewSet, sizes: Int[Tensor, "b 2"], generator: torch.Generator) -> Recipe:
     """Draw the parameters of one view of each image, of so many pixels (height, width)."""
     count = len(sizes)
-
-    def chosen(probability: float) -> Bool[Tensor, "b"]:
-        return torch.rand(count, generator=generator) < probability
-
     return Recipe(
         boxes=views.crop and views.crop.draw(sizes, generator),
-        mirrored=chosen(views.flip),
+        mirrored=torch.rand(count, generator=generator) < views.flip,
         jitter=views.jitter and views.jitter.draw(count, generator),
-        grey=chosen(views.grayscale),
+        grey=torch.rand(count, generator=generator) < views.grayscale,
         blur=views.blur and views.blur.draw(count, generator),
     )
 

@@ -14,7 +14,13 @@ from annulus.report.figures.drawing import INK, Row, finish, grouped, looks, num
 from annulus.report.figures.gains import TOLD
 
 # Each file, and what its series are called beside those of IR with the small network.
-OF = {"law/ir-256.csv": "", "law/ir-1024.csv": "", "law/moco.csv": ", MoCo", "law/alexnet.csv": ", AlexNet"}
+OF = {
+    "law/ir-256.csv": "",
+    "law/ir-1024.csv": "",
+    "law/moco.csv": ", MoCo",
+    "law/alexnet.csv": ", AlexNet",
+    "law/resnet18.csv": ", ResNet-18",
+}
 FILES = tuple(OF)
 BASE = "uniform"
 WEIGHT = "hard_weight_percent"
