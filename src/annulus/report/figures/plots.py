@@ -186,6 +186,8 @@ PLOTS = [
     Plot("mlcpc.fig3-joint", "The staircase, joint critic", "papers", ("estimators/staircase-joint.csv",),
          staircase, "mlcpc.fig3"),
     Plot("mlcpc.fig4", "Students over alpha", "papers", ("distillation/table.csv",), over_alpha, bars=INTERVALS),
+    Plot("mlcpc.fig4-cifar10", "Students over alpha, on CIFAR-10", "papers", ("cifar10_distillation/table.csv",),
+         over_alpha, "mlcpc.fig4", bars=INTERVALS),
     Plot("estimators.ideal", "Every estimator with the ideal critic", "papers", ("estimators/ideal.csv",), ideal,
          bars="Bars: standard deviation over repetitions."),
     Plot("infomin.fig4", "Patches of one image at a distance", "papers", ("distance/offsets.csv",), distance,
