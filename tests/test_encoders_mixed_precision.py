@@ -33,6 +33,17 @@ def test_a_layer_alone_or_nothing_to_cast(layer, generator):
         assert torch.equal(cast_together(layer, x, torch.bfloat16), layer(x))
 
 
+def test_two_layers_may_share_a_weight_and_an_error_leaves_the_weights(generator):
+    net = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(7, 2))
+    net[1].weight = net[0].weight
+    before, x = dict(net.named_parameters()), torch.randn(5, 4, generator=generator)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(cast_together(net[:2], x, torch.bfloat16), net[:2](x))
+        with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+            cast_together(net, x, torch.bfloat16)
+    assert all(weight is before[name] for name, weight in net.named_parameters())
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_second_derivatives_are_those_of_a_cast_layer_by_layer(dtype, generator):
     """Also where the first derivative is linear in the weights' casts, so that no gradient comes with a graph."""
