@@ -5,10 +5,12 @@ import os
 
 import pytest
 import yaml
+from by_path import ROOT
 from dvc.utils.hydra import apply_overrides
 from settings import changed, refusal
 from stated import MISSING, TREE, stated_params
 
+from annulus.config import file
 from annulus.config.file import load_params, read_tree
 from annulus.errors import InputError, shown
 
@@ -79,6 +81,13 @@ def test_what_cannot_be_read_is_named(path, tmp_path):
         read_tree(path)
 
 
+def test_libyaml_reads_what_python_reads():
+    assert file._QuickLoader is not file._Loader, "PyYAML comes with libyaml"
+    for path in (ROOT / "params.yaml", *(ROOT / f"stages/{name}/params.yaml" for name in ("law", "cifar10_negatives"))):
+        text = path.read_text()
+        assert repr(yaml.load(text, file._QuickLoader)) == repr(yaml.load(text, file._Loader)), path
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -92,9 +101,10 @@ def test_what_cannot_be_read_is_named(path, tmp_path):
         ("a: &a {x: 1,\n  x: 2}\nb: {<<: *a}\n", "YAML: 'x' stands twice, in line 1 and line 2; delete one of them$"),
         ("a: &a {}\nb: {<<: *a, <<: *a}\n", r"'<<' stands twice, in line 2 and line 2; write `<<: \[\*one, \*other\]`"),
         ("day: 2026-99-99\n", "YAML: '2026-99-99' in line 1 looks like timestamp and is none; quote it$"),
+        ("a: b\t # c\n", r"YAML: .*found character '\\t' that cannot start any token"),
         (f"seed: {'9' * 5000}\n", rf"'{'9' * 37}\.\.\.{'9' * 38}' in line 1 looks like int and is none; quote it$"),
     ],
-    ids=range(11),
+    ids=range(12),
 )
 def test_yaml_that_holds_no_keys_or_would_lose_or_misread_a_value_is_refused_with_its_lines(text, sentence, path):
     path.write_text(text)
