@@ -259,6 +259,7 @@ def test_why_git_does_not_answer_is_told_in_its_own_words(root, tmp_path_factory
         read_side(root, "HEAD")
 
 
+@pytest.mark.slow
 def test_the_command_finds_the_repository_from_a_folder_of_it_and_ends_quietly_in_a_pipe(root):
     (root / "stages").mkdir()
     with (

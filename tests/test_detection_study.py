@@ -152,7 +152,7 @@ def prepared(study, task, folder):
     return settings | own | {"encoders": {"main": folder / "main"}}
 
 
-@pytest.mark.parametrize("task", NUMBERS)
+@pytest.mark.parametrize("task", ["coco", *(pytest.param(task, marks=pytest.mark.slow) for task in list(NUMBERS)[1:])])
 def test_a_task_runs_from_files_to_numbers(task, study, tmp_path, monkeypatch):
     settings = prepared(study, task, tmp_path)
     found = evaluate_detector(settings, ("main", 0))

@@ -209,7 +209,15 @@ def diagnosed(paths: Namespace, changes: dict) -> tuple[dict, list[dict]]:
     return results.seeds[0], results.history
 
 
-@pytest.mark.parametrize(("method", "sampler"), [("ir", "cave"), ("cmc", "ring"), ("moco", "cave"), ("simclr", "ring")])
+@pytest.mark.parametrize(
+    ("method", "sampler"),
+    [
+        ("ir", "cave"),
+        ("cmc", "ring"),
+        pytest.param("moco", "cave", marks=pytest.mark.slow),
+        pytest.param("simclr", "ring", marks=pytest.mark.slow),
+    ],
+)
 def test_the_stage_measures_a_run_of_every_memory(method, sampler, tmp_path, untouched_global_randomness):
     changes = chosen(method) | {"sampler": sampler}
     paths = pretrained(tmp_path, changes)

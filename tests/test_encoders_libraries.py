@@ -34,7 +34,7 @@ def packages(library):
         ("resnet18", "cifar"),
         pytest.param("resnet34", "imagenet", marks=pytest.mark.slow),
         pytest.param("resnet50", "imagenet", marks=pytest.mark.slow),
-        ("vit_small", "patch16"),
+        pytest.param("vit_small", "patch16", marks=pytest.mark.slow),
         pytest.param("vit_small", "patch8", marks=pytest.mark.slow),
     ],
 )

@@ -229,8 +229,12 @@ def test_what_is_more_than_mlflow_takes_at_once_arrives(checkout):
     [
         (lambda: nullcontext(9), "MlflowException: API request to "),
         (lambda: socket.create_server(("127.0.0.1", 0)), "no answer in 2 s"),
-        (lambda: server(200, lambda request: "{" + " " * 60, pause=0.5), "no answer in 2 s"),
-        (lambda: server(429, lambda request: "", Retry_After=3600), "no answer in 2 s"),
+        pytest.param(
+            lambda: server(200, lambda request: "{" + " " * 60, pause=0.5), "no answer in 2 s", marks=pytest.mark.slow
+        ),
+        pytest.param(
+            lambda: server(429, lambda request: "", Retry_After=3600), "no answer in 2 s", marks=pytest.mark.slow
+        ),
         (
             lambda: server(200, lambda request: ""),
             "the server's answer names no experiment; check the",

@@ -206,7 +206,7 @@ def test_a_stage_s_outputs_are_read_from_every_lock_as_dvc_writes_it(tmp_path, m
     )
     assert runner.outputs("train@a + [b]") == dict.fromkeys(paths, md5)
     monkeypatch.chdir(ROOT)
-    for lock in (Path("dvc.lock"), *Path("stages").glob("*/dvc.lock")):
+    for lock in map(Path, ("dvc.lock", "stages/estimators/dvc.lock", "stages/cifar10_distillation/dvc.lock")):
         stages = yaml.load(lock.read_text(encoding="utf-8"), yaml.CSafeLoader)["stages"]
         name = max(stages, key=lambda name: len(stages[name].get("outs", ())))
         locked = {out["path"]: out["md5"] for out in stages[name]["outs"]}

@@ -21,6 +21,7 @@ def page() -> str:
     return document.embed()
 
 
+@pytest.mark.slow
 def test_the_page_draws_by_the_vega_of_make_install_and_folds_the_studies(tmp_path):
     module = tmp_path / ".venv/vega/vega/static/index.js"
     module.parent.mkdir(parents=True)

@@ -169,7 +169,7 @@ def test_on_gpus_each_worker_has_its_own_and_on_one_items_come_one_after_the_oth
     assert {process for _, _, process, _ in found} == {os.getpid()}
 
 
-@pytest.mark.parametrize(("count", "seeds", "each_takes"), [(5, 2, 2), (2, 3, 1)])
+@pytest.mark.parametrize(("count", "seeds", "each_takes"), [pytest.param(5, 2, 2, marks=pytest.mark.slow), (2, 3, 1)])
 def test_seeds_share_the_cores_also_after_this_process_has_computed_with_several_threads(
     cores, long_tmpdir, count, seeds, each_takes
 ):
