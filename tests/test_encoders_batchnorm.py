@@ -263,3 +263,13 @@ def test_statistics_of_groups_stay_in_one_place_and_graphs_are_told_so(asked, mo
     assert all(first is second for first, second in zip(*kept, strict=True))
     told = {hasattr(measured, "_dynamo_static_input_type") for measured in kept[0]}
     assert told == {asked == "graphs"}
+
+
+def test_room_for_statistics_fits_another_type_and_a_pass_after_one_of_inference(generator):
+    net, x = grouped.convert(network(), groups=2), torch.rand(8, 3, 4, 4, generator=generator)
+    with torch.inference_mode():
+        net(x)
+    in_float32 = net(x)
+    in_float64 = net.double()(x.double())
+    assert net[3].measured.dtype == torch.float64
+    torch.testing.assert_close(in_float64.float(), in_float32)

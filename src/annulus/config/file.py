@@ -48,7 +48,7 @@ class _Rules:
 
 
 class _Loader(_Rules, yaml.SafeLoader):
-    pass
+    """With PyYAML's own parser, whose refusals say most."""
 
 
 if yaml.__with_libyaml__:
@@ -119,7 +119,7 @@ def _loaded(text: str) -> Any:
         try:
             return yaml.load(text, _QuickLoader)
         except yaml.YAMLError:
-            pass  # the plain loader says in better words why not
+            pass  # the other one says in better words why not
     return yaml.load(text, _Loader)
 
 

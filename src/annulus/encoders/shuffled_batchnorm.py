@@ -70,6 +70,13 @@ class _Grouped(_BatchNorm):
         parts = zip(x.chunk(len(measured)), measured, strict=True)
         return torch.cat([F.batch_norm(rows, *own, *settings) for rows, own in parts])
 
+    def keep_room(self) -> None:
+        """Room for the statistics of this process's groups: that of the last pass, where it fits."""
+        shape, kept, own = (self.groups // world_size(), 2, self.num_features), self.measured, self.running_mean
+        if kept is None or (kept.shape, kept.dtype, kept.device) != (shape, own.dtype, own.device):
+            with torch.inference_mode(False):  # what inference makes, no other pass may write
+                self.measured = lasting(torch.zeros(shape, dtype=own.dtype, device=own.device))
+
     @property
     def learns(self) -> bool:
         """Returns True if a pass updates the running statistics by groups."""
@@ -110,8 +117,7 @@ def learning(layers: Sequence[_Grouped]) -> Iterator[None]:
     assert len({(layer.groups, layer.momentum) for layer in layers}) == 1, "layers differ in groups or momentum"
     for layer in layers:
         layer.together = True
-        if layer.measured is None or layer.measured.device != layer.running_mean.device:
-            layer.measured = lasting(layer.running_mean.new_zeros(layer.groups // world_size(), 2, layer.num_features))
+        layer.keep_room()
     try:
         yield
     finally:

@@ -107,7 +107,7 @@ def _bracketed(
 @triton.jit
 @no_type_check
 def _reaching(keys, there, tried):
-    """How many of the keys that are there reach each threshold."""
+    """Counts of the keys that are there and reach each threshold."""
     return tl.sum((there[None, :] & (keys[None, :] >= tried[:, None])).to(tl.int32), axis=1)
 
 
