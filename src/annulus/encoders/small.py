@@ -33,7 +33,7 @@ def for_small_maps(network: nn.Module) -> None:
         for name, conv in list(module.named_children()):
             if type(conv) is nn.Conv2d and _can_stand_for(conv):
                 sizes = conv.in_channels, conv.out_channels, conv.kernel_size
-                new = nn.utils.skip_init(SmallMapConv2d, *sizes, stride=conv.stride, padding=conv.padding, bias=False)
+                new = SmallMapConv2d(*sizes, stride=conv.stride, padding=conv.padding, bias=False, device="meta")
                 new.weight = conv.weight
                 setattr(module, name, new)
 
