@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from annulus.report.figures.law import FILES, finding, gains_in, law
+from annulus.report.figures.law import DRAWN, REAL, finding, gains_in, law
 
 WEIGHTS = {0.05: 96.0, 0.2: 48.0}
 
@@ -30,7 +30,7 @@ IR = [file("ring", "ball", "cave"), file("ring", gain=-0.5)]
 
 
 def test_points_stand_at_the_weight_of_their_base():
-    left, right = law(*IR, *(file("ring", gain=gain) for gain in OTHERS.values())).axes
+    left, right = law(REAL, *IR, *(file("ring", gain=gain) for gain in OTHERS.values())).axes
     for axes in (left, right):
         places = {bars.get_label(): bars.lines[0].get_xydata().tolist() for bars in axes.containers}
         assert set(places) == {"ring", "ball", "cave", "ring, MoCo", "ring, AlexNet", "ring, ResNet-18"}
@@ -39,7 +39,12 @@ def test_points_stand_at_the_weight_of_their_base():
         for name, gain in OTHERS.items():
             (shown,) = (label for label in places if label.lower().replace("-", "").endswith(f", {name}"))
             assert places[shown] == [[96.0, 0.0], [48.0, gain]], f"{name} stands at its file's place"
-    assert FILES[2:] == tuple(f"law/{name}.csv" for name in OTHERS)
+    assert tuple(REAL)[2:] == tuple(f"law/{name}.csv" for name in OTHERS)
+
+
+def test_drawn_images_have_a_figure_of_their_own():
+    left, _ = law(DRAWN, IR[0], file("ring", gain=0.7)).axes
+    assert {bars.get_label() for bars in left.containers} == {"ring", "ball", "cave", "ring, MoCo"}
 
 
 def test_the_sentence_tells_rings_on_soft_negatives_from_rings_on_hard_ones():

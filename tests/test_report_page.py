@@ -84,7 +84,7 @@ def test_numbers_of_every_part_are_in_both_formats(page, text, report):
     for words in ("39.70", "0.2966", "22.9 ± 1.2", "+1.20 ± 0.50", "8.64", "Computed by: AMD EPYC, AVX2."):
         assert words in page
         assert words in text
-    drawn = [report.law.figure, *report.figures, *report.curves]
+    drawn = [*report.law.figures, *report.figures, *report.curves]
     assert page.count("<svg") == text.count("Drawn from") + 4 == len(drawn) + 7
 
 

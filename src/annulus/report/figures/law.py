@@ -14,14 +14,14 @@ from annulus.report.figures.drawing import INK, Row, finish, grouped, looks, num
 from annulus.report.figures.gains import TOLD
 
 # Each file, and what its series are called beside those of IR with the small network.
-OF = {
+REAL = {
     "law/ir-256.csv": "",
     "law/ir-1024.csv": "",
     "law/moco.csv": ", MoCo",
     "law/alexnet.csv": ", AlexNet",
     "law/resnet18.csv": ", ResNet-18",
 }
-FILES = tuple(OF)
+DRAWN = {"embedded_law/ir-256.csv": "", "embedded_law/moco.csv": ", MoCo"}
 BASE = "uniform"
 WEIGHT = "hard_weight_percent"
 HALF = 50.0  # percent: below, the closest tenth of the rows hold less than half of the weight
@@ -34,18 +34,18 @@ class Gain(NamedTuple):
     row: Row
 
 
-def law(*files: Sequence[Row]) -> Figure:
+def law(of: Mapping[str, str], *files: Sequence[Row]) -> Figure:
     """Gains of each sampler by kNN and by linear probe, over the weight of the closest tenth under uniform negatives.
 
-    `files`: the rows of each of FILES.
+    `files`: the rows of each of the files `of`, REAL or DRAWN.
 
     Raises:
         ValueError: when a column or a base is not there.
     """
     series: dict[str, list[Gain]] = {}
-    for of, rows in zip(OF.values(), files, strict=True):
+    for behind, rows in zip(of.values(), files, strict=True):
         for gain in gains_in(rows):
-            series.setdefault(f"{gain.row['series']}{of}", []).append(gain)
+            series.setdefault(f"{gain.row['series']}{behind}", []).append(gain)
     figure, (left, right) = panels("kNN", "linear probe")
     for axes, evaluation in ((left, "knn"), (right, "linear")):
         axes.axhline(0, color=INK, linewidth=0.8)

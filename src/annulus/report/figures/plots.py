@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from annulus.report.figures.distillation import over_alpha
 from annulus.report.figures.drawing import Row
 from annulus.report.figures.gains import compared, gains
-from annulus.report.figures.law import FILES, law
+from annulus.report.figures.law import DRAWN, REAL, law
 from annulus.report.figures.moving_digits import moving_digits
 from annulus.report.figures.studies import (
     LINEAR,
@@ -73,6 +73,7 @@ FINDINGS = {
     "law": "A point is a temperature with a count of negatives, of IR with a small network but where another is named; "
     "samplers anneal. Across: the share of the softmax's weight that the closest tenth of the rows hold after training "
     "on uniform negatives; 10 % is even.",
+    "law.drawn": "The same for images that the package draws (algorithms' fog).",
     "gain.ring.table1a": "MoCoRing is compared with MoCo, CMCRing with CMC.",
     "curve.bound": "The bound, log(1 + K) minus the loss, on the information between views; its ceiling is log(1 + K).",
     "curve.accuracy": "Share of the validation images whose nearest row of the memory has their class.",
@@ -122,7 +123,11 @@ def comparisons(rows: Sequence[Row], file: str) -> list[Plot]:
     return plots
 
 
-LAW = Plot("law", "When a sampler helps", "law", FILES, law, bars=INTERVALS)
+LAWS = [
+    Plot("law", "When a sampler helps, on CIFAR-10", "law", tuple(REAL), partial(law, REAL), bars=INTERVALS),
+    Plot("law.drawn", "When a sampler helps, on images with fog", "law", tuple(DRAWN), partial(law, DRAWN),
+         bars=INTERVALS),
+]  # fmt: skip
 PRETRAIN, LINEAR_HISTORY = "main/pretrain_history.csv", "main/linear_history.csv"
 DIAGNOSTICS = "main/diagnostics_history.csv"
 AUDITED = {f"false_negatives_{name}_percent": name for name in ("uniform", "ball", "ring", "cave", "chance")}

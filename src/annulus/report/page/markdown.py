@@ -25,7 +25,7 @@ def markdown(report: Report) -> str:
         *_first(report),
         *_study("On real images", report.real),
         f"## {safe(report.law.finding)}",
-        _figure(report.law.figure),
+        *map(_figure, report.law.figures),
         "## Claims",
         f"{report.counted}.",
         *(

@@ -13,7 +13,7 @@ from annulus.report.figures import law
 from annulus.report.figures.drawing import svg
 from annulus.report.figures.gains import compared, finding, told
 from annulus.report.figures.pictures import NoPictures, Pictures, pictures
-from annulus.report.figures.plots import FINDINGS, LAW, Plot, comparisons
+from annulus.report.figures.plots import FINDINGS, LAWS, Plot, comparisons
 from annulus.report.page.first import FILE
 from annulus.report.page.seeds import of_gains, of_pairs, of_seeds
 from annulus.report.papers.comparison import load_figures, load_tables
@@ -108,10 +108,10 @@ class Gains:
 
 @dataclass(frozen=True)
 class Law:
-    """The figure of the law, and its sentence; the figure's title where there is none."""
+    """The figures of the law, and the sentence of the first; its title where there is none."""
 
     finding: str
-    figure: Shown
+    figures: list[Shown]
 
 
 def flat(metrics: Metrics, name: str, caption: str) -> Table | Empty:
@@ -138,8 +138,9 @@ def gains(metrics: Metrics, file: str, images: str) -> Gains | Empty:
 
 def when_samplers_help(metrics: Metrics) -> Law:
     """Gains of the samplers against how hard uniform negatives are."""
-    said = part(lambda: law.finding(*map(metrics.rows, law.FILES)), metrics, " or ".join(law.FILES))
-    return Law(LAW.title if isinstance(said, Empty) else said, figure(LAW, metrics, []))
+    real = LAWS[0]
+    said = part(lambda: law.finding(*map(metrics.rows, real.files)), metrics, " or ".join(real.files))
+    return Law(real.title if isinstance(said, Empty) else said, [figure(plot, metrics, []) for plot in LAWS])
 
 
 def _caption(shown: Shown) -> str:
