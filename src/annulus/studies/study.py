@@ -20,8 +20,8 @@ one dvc.yaml, by links, and it reads in each one's params.yaml
     of         the study whose rows or parts these are; its own name: they are its own
 
 `of` another study, the file has only what differs: all keys are the other study's, but for those that stand here. Of
-`defaults` and each of `scales`, keys that do not stand here remain the other study's; rows, parts or generators are
-those that are named here, with their changes.
+`defaults` and each of `scales`, keys that do not stand here remain the other study's; rows or parts are those that are
+named here, with their changes.
 """
 
 import copy
@@ -240,7 +240,7 @@ def _read(own: Path) -> Settings:
     if "defaults" in content:
         merged["defaults"] = _over(base.get("defaults"), content["defaults"])
     merged["scales"] = _over_each(base.get("scales"), content.get("scales", {}))
-    for section in {"rows", "parts", "generators"} & content.keys() & base.keys():
+    for section in {"rows", "parts"} & content.keys() & base.keys():
         merged[section] = _chosen(base[section], content[section], f"{own}: {section}")
     return merged
 
