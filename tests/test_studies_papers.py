@@ -9,7 +9,7 @@ from annulus.errors import InputError
 from annulus.files.results import write_seeds
 from annulus.files.right import write_right
 from annulus.studies.outcomes import gain
-from annulus.studies.papers import Rows, as_text, compared, comparison_table, in_pairs
+from annulus.studies.papers import Rows, as_text, compared, comparison_table, in_pairs, pairs_as_text
 
 
 def bits(*right: int) -> dict[int, np.ndarray]:
@@ -48,6 +48,8 @@ def test_a_row_is_beside_the_paper_s_with_gains_over_its_base(tmp_path):
     assert [compared(ir, ir, rows)[name] for name in ("verdict", "knn_verdict")] == ["base"] * 2
     unknown = compared(ring | {"top1_percent": None}, ir, rows)
     assert (unknown["paper_percent"], unknown["paper_gain_percent"]) == ("", "")
+    over_unknown = compared(ring, ir | {"top1_percent": None}, rows)
+    assert (over_unknown["paper_percent"], over_unknown["paper_gain_percent"]) == (84.7, "")
 
 
 def test_further_pairs_are_each_row_over_each_of_its_bases(tmp_path):
@@ -91,8 +93,8 @@ def test_rows_whose_seeds_ran_on_several_days_are_compared_by_the_seeds_that_bot
             write_seeds(tmp_path / f"rows/{name}/{seed}.json", {seed: metrics})
             write_right(tmp_path / f"right/{name}/{seed}.json", both({seed: np.arange(200) < count}))
     rows = Rows(tmp_path / "rows", tmp_path / "right", least=2)
-    (found,) = in_pairs({"RING": ["IR"], "BALL": ["IR"], "IR": ["BALL"]}, rows, "cpu")
-    assert (found["row"], found["gain_percent"], found["seeds"]) == ("RING", 5, 2)
+    found = in_pairs({"RING": ["IR"], "BALL": ["IR"], "IR": ["BALL", "RING"]}, rows, "cpu")
+    assert [(line["row"], line["gain_percent"], line["seeds"]) for line in found] == [("RING", 5, 2), ("IR", -5, 2)]
 
 
 def test_the_text_counts_the_comparisons_that_chance_alone_would_give():
@@ -101,6 +103,20 @@ def test_the_text_counts_the_comparisons_that_chance_alone_would_give():
     verdicts = ["base"] + ["better"] * 3 + ["worse"] + ["within noise (could see 1 points)"] * 36
     text = as_text([row | {"verdict": verdict} for verdict in verdicts])
     assert text.endswith("\n4 of 40 comparisons differ; 2.0 would by chance alone")
+
+
+def test_the_text_of_one_seed_has_no_intervals_and_the_same_columns(tmp_path):
+    lines = []
+    for right in ((86,), (86, 87)):
+        row_of(tmp_path, "IR", *right)
+        rows = row_of(tmp_path, "RING", *right)
+        methods = {row: {"row": row, "top1_percent": 81.2} for row in ("IR", "RING")}
+        table = as_text(comparison_table({"a": {"base": "IR", "methods": methods}}, rows, "demo"))
+        lines.append([table.splitlines()[2], pairs_as_text(in_pairs({"RING": ["IR"]}, rows, "demo")).splitlines()[1]])
+    for alone, both_seeds in zip(*lines, strict=True):
+        assert "±" not in alone
+        assert "±" in both_seeds
+        assert alone.index("one seed") == both_seeds.index("within noise")
 
 
 def test_files_of_other_seeds_are_refused(tmp_path):

@@ -47,9 +47,11 @@ class Rows:
 
     def comparable(self, row: str, base: str) -> bool:
         """Returns True if both rows have run, with at least `least` seeds in common."""
-        if not all(self._has_run(name) for name in (row, base)):
-            return False
-        return len(_shared(self[row][1][ACCURACY], self[base][1][ACCURACY])) >= self._least
+        return all(self._has_run(name) for name in (row, base)) and len(self.common(row, base)) >= self._least
+
+    def common(self, row: str, base: str) -> list[int]:
+        """The seeds that both rows have, of which their gains are."""
+        return list(_shared(self[row][1][ACCURACY], self[base][1][ACCURACY]))
 
     def gain(self, row: str, base: str, name: str) -> Interval:
         """A row's gain over another, over the seeds that both have."""
@@ -97,11 +99,11 @@ def comparison_table(tables: Mapping[str, Any], rows: Rows, scale: str) -> list[
 def compared(entry: Mapping[str, Any], base: Mapping[str, Any], rows: Rows) -> dict[str, Number]:
     """The paper's number and the one here, each with its gain over the base; here with intervals and a verdict."""
     of_seeds, right = rows[entry["row"]]
-    known, is_base = entry["top1_percent"] is not None, entry["row"] == base["row"]
+    paper, paper_base, is_base = entry["top1_percent"], base["top1_percent"], entry["row"] == base["row"]
     above, knn_above = (rows.gain(entry["row"], base["row"], name) for name in (ACCURACY, KNN))
     return {
-        "paper_percent": entry["top1_percent"] if known else "",
-        "paper_gain_percent": entry["top1_percent"] - base["top1_percent"] if known else "",
+        "paper_percent": "" if paper is None else paper,
+        "paper_gain_percent": "" if None in (paper, paper_base) else paper - paper_base,
         **with_interval("here_percent", accuracy(right[ACCURACY])),
         **with_interval("here_gain_percent", above),
         "verdict": "base" if is_base else verdict_text(above),
@@ -123,7 +125,7 @@ def in_pairs(pairs: Mapping[str, Sequence[str]], rows: Rows, scale: str) -> list
             above, knn_above = (rows.gain(row, base, name) for name in (ACCURACY, KNN))
             line = {"row": row, "base": base} | with_interval("gain_percent", above) | {"verdict": verdict_text(above)}
             line |= with_interval("knn_gain_percent", knn_above) | {"knn_verdict": verdict_text(knn_above)}
-            lines.append(line | {"scale": scale} | rows.setting(row))
+            lines.append(line | {"scale": scale} | rows.setting(row) | {"seeds": len(rows.common(row, base))})
     return lines
 
 
@@ -134,7 +136,7 @@ def as_text(rows: Sequence[Mapping[str, Number]]) -> str:
         paper, gained = (
             f"{row[name]:.1f}" if row[name] != "" else "" for name in ("paper_percent", "paper_gain_percent")
         )
-        here, above = (f"{row[name]:>7.1f} ± {row[half]:<4.1f}" for name, half in SHOWN)
+        here, above = (_shown(row[name], row[half]) for name, half in SHOWN)
         lines.append(
             f"{row['table']:<18} {row['method']:<26}{paper:>7}{gained:>7}   {here}{above} {row['verdict']}".rstrip()
         )
@@ -149,12 +151,17 @@ def pairs_as_text(rows: Sequence[Mapping[str, Number]]) -> str:
     """Further differences as text."""
     lines = [f"{'row':<26} {'over':<26}{'gain':>7}       verdict"]
     for row in rows:
-        above = f"{row['gain_percent']:>7.1f} ± {row['gain_interval_percent']:<4.1f}"
+        above = _shown(row["gain_percent"], row["gain_interval_percent"])
         lines.append(f"{row['row']:<26} {row['base']:<26}{above}{row['verdict']}")
     return "\n".join(lines)
 
 
 SHOWN = [("here_percent", "here_interval_percent"), ("here_gain_percent", "here_gain_interval_percent")]
+
+
+def _shown(mean: Number, half: Number) -> str:
+    """A number and half of its interval, which one seed does not have."""
+    return f"{mean:>7.1f}" + (" " * 7 if half == "" else f" ± {half:<4.1f}")
 
 
 def _mean(of_seeds: Sequence[Mapping[str, Number]], name: str) -> float:
