@@ -10,12 +10,14 @@ from declared import ROOT
 from annulus.config.params import filled
 from annulus.datasets.shapes import draw_shapes
 from annulus.errors import InputError
-from annulus.files.images import ImageSet, save_images
+from annulus.files.images import ImageSet, load_images, save_images
 from annulus.files.store import Resident
 from annulus.running.checkpoint import Checkpoint
 from annulus.studies.distillation.choices import DistillationParams, loss_settings
 from annulus.studies.distillation.classifiers.network import build_classifier
+from annulus.studies.distillation.classifiers.params import FitParams
 from annulus.studies.distillation.classifiers.saved import load_classifier, save_classifier
+from annulus.studies.distillation.classifiers.training import train
 from annulus.studies.distillation.contrast import build_contrast
 from annulus.studies.distillation.memories import ContrastiveDistillation
 from annulus.studies.distillation.objective import Distillation
@@ -109,6 +111,17 @@ def test_a_killed_run_goes_on_with_the_same_bits_and_a_teacher_file_is_only_read
     torch.testing.assert_close(whole.state_dict(), resumed.state_dict(), rtol=0, atol=0)
     assert fitted.history == again.history
     assert teacher.read_bytes() == content
+
+
+@pytest.mark.parametrize("batch_size", [10, 13, 14])
+def test_memories_know_the_steps_of_an_epoch_also_where_a_last_image_is_left_out(images, batch_size):
+    """An epoch's start is where they are clustered: of 40 images after 4, 3 (of 13, and one is left) or 3 steps."""
+    teacher, train_images = teacher_file(images), load_images(images / "train.safetensors")
+    fit = filled(FitParams, FIT | {"batch_size": batch_size})
+    classifier = build_classifier("resnet8", 4, seed=0)
+    objective = Task(settings_of("mlcpc-005"), images, teacher).objective(classifier, train_images, fit, 0, CPU)
+    train(classifier, objective, train_images, load_images(images / "test.safetensors"), fit, 0, CPU)
+    assert objective.contrast.steps == fit.epochs * objective.contrast.epoch_steps
 
 
 def test_a_teacher_of_other_classes_or_of_another_network_is_refused_before_the_first_step(images, monkeypatch):

@@ -78,7 +78,8 @@ class Task:
         weights = filled(WeightParams, self.settings["weights"])
         if weights.contrast > 0:
             params = filled(ContrastParams, self.settings["contrast"])
-            widths, steps = (classifier.width, teacher.width), -(-len(images) // fit.batch_size)
+            widths, (steps, left) = (classifier.width, teacher.width), divmod(len(images), fit.batch_size)
+            steps += left > 1  # of an epoch: a last image alone is left out
             labels, config = images.labels.to(device), build_contrast(params)
             contrast = ContrastiveDistillation(widths, labels, params, config, seed, steps)
         return Distillation(classifier, teacher, weights, contrast)
