@@ -92,6 +92,20 @@ def test_a_channel_that_never_varies_becomes_nothing(shared):
     assert extract(found, images, ["pooled"], CPU).layer("pooled").isfinite().all()
 
 
+@pytest.mark.parametrize("split", ["lab", "ydbdr"])
+def test_two_networks_of_colours_see_a_grey_target_too(split):
+    """CMC on MNIST, of ring's Table 3: the network of both colour channels sees zeros."""
+    encoder = build_training(read({"method": "ir", "split": split}), stripes(70, 0), stripes(10, 1), CPU).method.encoder
+    pixels = stripes(20, 3).images.pixels[:, :1].expand(-1, 3, -1, -1).contiguous()
+    images = ImageSet(Resident(pixels), torch.arange(20) % 2, torch.arange(20), ("a", "b"))
+    found, maps = normalised(encoder, images), []
+    for part in found.parts:
+        part.backbone.register_forward_pre_hook(lambda _, inputs: maps.append(inputs[0]))
+    extract(found, images, ["pooled"], CPU)
+    torch.testing.assert_close(maps[0].std(unbiased=False), torch.tensor(1.0), rtol=0, atol=0.02)
+    assert maps[1].abs().max() < 0.1
+
+
 def test_a_target_that_is_easy_is_told_and_the_same_again(shared):
     found = evaluate_transfer(shared, ("uniform", 0))
     assert found == evaluate_transfer(shared, ("uniform", 0))

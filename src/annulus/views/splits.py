@@ -98,11 +98,12 @@ def split_of(described: Any) -> Split | None:
 
 
 @torch.no_grad()
-def channel_statistics(images: Store, split: Split) -> Statistics:
+def channel_statistics(images: Store, split: Split, grey: bool = False) -> Statistics:
     """Mean and standard deviation of each channel of both parts, the first part's first, over a data set's pixels.
 
     Of more than `MOST_PIXELS`, those of some images, always the same ones. A standard deviation is at least
-    `split.least`: dividing by less would show an encoder the rounding of 8 bits.
+    `split.least`: dividing by less would show an encoder the rounding of 8 bits. `grey`: images without colour are
+    taken too, from which no split can learn, but which a trained encoder sees.
 
     Raises:
         InputError: when colours are split and the images have none.
@@ -110,7 +111,7 @@ def channel_statistics(images: Store, split: Split) -> Statistics:
     sums, of_lab = (
         torch.zeros(2, count, dtype=torch.float64, device=images.device) for count in (sum(split.planes), 3)
     )
-    chosen, pixels, coloured = torch.arange(len(images)), 0, not isinstance(split, FrequencySplit)
+    chosen, pixels, coloured = torch.arange(len(images)), 0, not (grey or isinstance(split, FrequencySplit))
     if (most := MOST_PIXELS // images.side**2) < len(images):
         chosen = torch.randperm(len(images), generator=torch.Generator().manual_seed(0))[:most].sort().values
     for index, chunk in images.in_turn(chosen.split(max(1, CHUNK_PIXELS // images.side**2))):

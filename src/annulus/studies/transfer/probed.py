@@ -35,12 +35,12 @@ RightParts = Mapping[
 def normalised(encoder: Encoder | SplitEncoder, train: ImageSet) -> Encoder | SplitEncoder:
     """The encoder, whose input is brought to mean 0 and variance 1 over a target's training images by channel.
 
-    A channel that never varies becomes 0.
+    A channel that never varies becomes 0; of grey images both of colour do.
 
     Source: Wu et al. 2020, arXiv:2010.02037, Section 5.
     """
     split = encoder.config.split
-    mean, std = train.channel_statistics() if split is None else channel_statistics(train.images, split)
+    mean, std = train.channel_statistics() if split is None else channel_statistics(train.images, split, grey=True)
     config = replace(encoder.config, mean=mean, std=std)
     network = build_encoder(config, seed=0)  # weights that the next line replaces; mean and std are none of them
     network.load_state_dict(encoder.state_dict())
