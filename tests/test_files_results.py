@@ -80,6 +80,7 @@ def test_text_is_utf_8_whatever_the_locale_says(tmp_path):
     ("text", "why"),
     [
         ('{"0": {"top1_percent": "high"}}', "top1_percent is 'high', expected a number"),
+        ('{"top1_percent": ""}', "top1_percent is '', expected a number"),
         ('{"bound_nats": null}', "bound_nats is 'None', expected a number"),
         ('{"0": {"epochs": NaN}}', "epochs is 'nan', expected a number"),
         (f'{{"k": {10**400}}}', "k is '1000.*0', expected a number"),
@@ -95,8 +96,9 @@ def test_a_metrics_file_of_something_else_is_a_sentence(tmp_path, text, why):
     with pytest.raises(InputError, match=rf"knn.json is missing or not a metrics file \(.*{why}.*\); run `dvc repro`"):
         read_metrics(path)
     path.unlink()
-    write_metrics(path, {"top1_percent": 80.0, "k": True, "row": "RING"})
-    assert read_metrics(path) == {"top1_percent": 80.0, "k": True, "row": "RING"}
+    written = {"top1_percent": 80.0, "top1_interval_percent": "", "k": True, "row": "RING"}  # one seed: no interval
+    write_metrics(path, written)
+    assert read_metrics(path) == written
 
 
 def test_a_kill_leaves_nothing_that_git_takes(tmp_path):

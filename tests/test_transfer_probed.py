@@ -14,6 +14,7 @@ from annulus.encoders.extract import extract
 from annulus.errors import InputError
 from annulus.evals.intervals import over_seeds_and_images
 from annulus.files.images import ImageSet, save_images
+from annulus.files.results import write_metrics
 from annulus.files.store import Resident
 from annulus.studies.study import MainStudy
 from annulus.studies.transfer.few_shot import accuracies as few_shot_accuracies
@@ -148,6 +149,19 @@ def test_gains_are_in_pairs_of_a_seed_and_an_image_or_an_episode(tmp_path):
     assert row["linear_gain_percent"] == measured["over_untrained_linear_gain_percent"]
     with pytest.raises(InputError, match=r"has none of birds, fungi; run `dvc repro stages/transfer/dvc.yaml`"):
         read_targets(tmp_path / "transfer/targets", ["birds", "fungi"])
+
+
+def test_a_target_of_one_seed_is_in_the_tables_without_intervals(tmp_path):
+    one = {name: {0: {"linear": [1.0, 0.0], "few_shot": [0.5, 0.75]}} for name in ("main", "uniform", "untrained")}
+    setting = dict.fromkeys(("seeds", "classes", "train_images", "test_images", "ways", "shots", "episodes"), 1)
+    write_metrics(tmp_path / "birds.json", metrics_row(one) | setting | {"scale": "demo"})
+    targets, trained = read_targets(tmp_path, ["birds"]), {"method": "ir", "split": "none", "sampler": "ring"}
+    (row, _) = gains(targets, list(one), trained | {"dataset": "shapes"})
+    assert (row["linear_gain_percent"], row["linear_gain_interval_percent"], row["linear_verdict"]) == (
+        0,
+        "",
+        "one seed",
+    )
 
 
 @pytest.mark.parametrize(
