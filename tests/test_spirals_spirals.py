@@ -87,14 +87,16 @@ def test_the_read_out_separates_what_a_line_separates_and_nothing_else(generator
 
 def test_each_setting_of_the_search_changes_what_it_names_and_weights_start_by_their_rule():
     settings = {"as it is": {}, "start of PyTorch": {"start": "torch", "hidden": 64}}
-    found = SearchParams(iterations=2, noise=[0.4], settings=settings).of(PARAMS, "study")
-    assert found["as it is"] == replace(PARAMS, iterations=2, noise=[0.4])
+    found = SearchParams(iterations=3, noise=[0.4], settings=settings).of(PARAMS, "study")
+    assert found["as it is"] == replace(PARAMS, iterations=3, noise=[0.4])
     uniform = build_encoder(found["start of PyTorch"], 0)[2]  # 64 inputs: all weights and biases within 1 / 8
     assert 0.124 < uniform.weight.abs().max() <= 0.125
     assert 0 < uniform.bias.abs().max() <= 0.125
     assert not build_encoder(PARAMS, 0)[2].bias.any(), "by He's rule biases start at 0"
     with pytest.raises(ValueError, match=r"^study\.typo: turn: unknown key; did you mean 'turns'\?"):
-        SearchParams(iterations=2, noise=[0.4], settings={"typo": {"turn": 1.0}}).of(PARAMS, "study")
+        SearchParams(iterations=3, noise=[0.4], settings={"typo": {"turn": 1.0}}).of(PARAMS, "study")
+    with pytest.raises(ValueError, match=r"^study\.few: .*curve_points: 3 of 2 iterations; .* take fewer points$"):
+        SearchParams(iterations=2, noise=[0.4], settings={"few": {}}).of(PARAMS, "study")
 
 
 def test_a_piece_repeats_itself_and_its_row_is_over_seeds():

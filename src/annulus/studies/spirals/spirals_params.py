@@ -7,6 +7,7 @@ from annotated_types import Ge, Le, MinLen
 
 from annulus.config.file import checked
 from annulus.config.params import plain
+from annulus.errors import InputError
 from annulus.settings import Decay, Depth, Fraction, Positive, Rate, Rows, Section, Share, Steps, Temperature, Width
 
 Noise = Annotated[list[Annotated[float, Ge(0), Le(1e9)]], MinLen(1)]
@@ -34,6 +35,14 @@ class SpiralsParams(Section):
     bank_rate: Share
     curve_points: Steps  # of the loss over training
     shown_points: Steps  # of the learned plane, from the first seed
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.curve_points > self.iterations:
+            raise InputError(
+                f"curve_points: {self.curve_points} of {self.iterations} iterations; a point is the mean loss of one "
+                "iteration or more: take fewer points"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
