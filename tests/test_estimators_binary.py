@@ -50,7 +50,7 @@ def test_mean_and_variance_are_those_over_all_batches(bound, of_batch, p):
 def test_bias_and_variance_vanish_with_many_pairs(bound, of_batch):
     """mlcpc.fig2, whose bounds are CPC and ML-CPC at its lowest alpha."""
     found = []
-    for m in (4, 16, 64, 256):
+    for m in (4, 16, 64, 256, 4096):
         alpha = 1.0 if bound is cpc else mlcpc_lower_alpha(m, m)
         found.append(moments(of_batch, m, alpha, 0.5))
     for fewer, more in itertools.pairwise(found):

@@ -46,7 +46,9 @@ def moments(of_batch: Callable[[int, int, float], float], m: int, alpha: float, 
 
     0.4774 nats for CPC at m = 3, alpha 1, p = 1/2.
     """
-    chances = [math.comb(m, t) * p**t * (1 - p) ** (m - t) for t in range(m + 1)]
+    # As logarithms: from 1,030 pairs on a binomial coefficient is no floating-point number.
+    log_counts = [math.lgamma(m + 1) - math.lgamma(t + 1) - math.lgamma(m - t + 1) for t in range(m + 1)]
+    chances = [math.exp(log + t * math.log(p) + (m - t) * math.log1p(-p)) for t, log in enumerate(log_counts)]
     values = [of_batch(t, m, alpha) for t in range(m + 1)]
     batches = list(zip(chances, values, strict=True))
     mean = sum(chance * value for chance, value in batches)
