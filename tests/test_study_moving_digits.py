@@ -1,6 +1,10 @@
 """The study `moving_digits` as a user runs it, at `scale: tiny`, cut to two sharings."""
 
+from argparse import Namespace
+
 import pytest
+import torch
+from by_path import ROOT, read_yaml, script
 from checkout import Checkout, ran, rows_of
 from PIL import Image
 
@@ -35,3 +39,24 @@ def test_the_study_as_a_user_runs_it(tmp_path):
 
     changed = checkout.changed_by("moving_digits", lambda content: content["training"].update({"temperature": 0.3}))
     assert changed == {"table"}, "the images are as they were"
+
+
+def test_sharings_of_which_none_holds_another_have_no_pair_and_the_stage_ends(tmp_path, monkeypatch):
+    class Ran:
+        def __init__(self, *_):
+            self.done = lambda: None
+
+        def run(self, keys):
+            return [
+                dict.fromkeys(("digit", "background", "position"), torch.ones(2)) | {"loss_nats": 1.0} for _ in keys
+            ]
+
+    stage = script("stages/moving_digits/table.py")
+    monkeypatch.setattr(stage, "ResumableTasks", Ran)
+    paths = Namespace(images=tmp_path / "images", table=tmp_path / "table.csv", pairs=tmp_path / "pairs.csv")
+    paths.images.touch()
+    training = read_yaml(ROOT / "stages/moving_digits/params.yaml")["training"]
+    training |= {"sharings": [["digit"], ["position"]]}
+    stage.main({"training": training, "seeds": [0, 1], "scale": "tiny"}, paths)
+    assert [row["sharing"] for row in rows_of(paths.table)] == ["digit", "position", "supervised", "untrained"]
+    assert rows_of(paths.pairs) == []

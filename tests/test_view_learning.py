@@ -1,26 +1,31 @@
 """View generators that learn: a step against its equations, whose labels they see, a seed, a kill."""
 
 import copy
+from argparse import Namespace
 from dataclasses import replace
 
 import pytest
 import torch
+from by_path import script
+from checkout import rows_of
 from settings import CPU, SMALL, load, stripes
 
 from annulus.config.resolved import resolved, values
 from annulus.device.rng import derive
 from annulus.encoders.encoder import build_encoder
 from annulus.errors import InputError
-from annulus.files.images import ImageSet
+from annulus.files.images import ImageSet, save_images
 from annulus.files.store import Resident
 from annulus.running.checkpoint import Checkpoint
+from annulus.studies.measured import Outcome
+from annulus.studies.outcomes import ACCURACIES
 from annulus.studies.view_learning import trained as module
 from annulus.studies.view_learning.batches import Batch, Batches, labelled_images
 from annulus.studies.view_learning.learning import ViewLearning
 from annulus.studies.view_learning.params import SEEN as SEEN_NAMES
 from annulus.studies.view_learning.params import GeneratorParams, Seen
 from annulus.studies.view_learning.trained import encoder_config, train_generator
-from annulus.views.learned import GeneratorConfig, ViewGenerator
+from annulus.views.learned import GeneratorConfig, ViewGenerator, save_generator
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 
@@ -194,3 +199,31 @@ def test_what_no_generator_can_learn_from_is_refused_with_the_way_out(generator)
         made(images, learns="nothing")
     with pytest.raises(InputError, match=r"of a view generator is not finite by step .*; lower its generator_rate"):
         made(generator_rate=1000.0, learns="unsupervised", couplings=30)
+
+
+def test_without_a_generator_that_learns_and_without_pairs_their_tables_are_empty_and_the_stages_end(
+    tmp_path, monkeypatch
+):
+    save_images(tmp_path / "test.safetensors", IMAGES)
+    save_generator(tmp_path / "random/0.safetensors", made(learns="nothing").generator)
+    (tmp_path / "random/curves.json").write_text('{"0": []}')
+    paths = Namespace(
+        images=tmp_path, generators=tmp_path, views=tmp_path / "views.png", curves=tmp_path / "curves.csv"
+    )
+    settings = {"seeds": [0], "shown": 2, "spaces": ["rgb"], "generators": ["random"]}
+    script("stages/view_learning/pictures.py").main(settings, paths)
+    assert rows_of(paths.curves) == []
+
+    stage, right = script("stages/view_learning/views.py"), [True, False]
+    run = Outcome({}, [{"gradient_norm": 1.0, "gradient_norm_std": 0.5}], dict.fromkeys(ACCURACIES, right))
+    monkeypatch.setattr(stage, "trial_of", lambda *_: None)
+    monkeypatch.setattr(stage, "load_splits", lambda _: None)
+    monkeypatch.setattr(stage, "Trials", lambda _: Namespace(run=lambda variants: dict.fromkeys(variants, run)))
+    point = dict.fromkeys(stage.TOLD, "") | {"series": "raw-rgb", "space": "rgb", "generator": None, "run": {}}
+    settings = {"seeds": [0, 1], "held_out_pairs": 4, "pairs": {}, "points": [point], "scale": "tiny"}
+    paths = Namespace(
+        images=tmp_path, generators=tmp_path, points=tmp_path / "points.csv", pairs=tmp_path / "pairs.csv"
+    )
+    stage.main(settings, paths)
+    assert [row["series"] for row in rows_of(paths.points)] == ["raw-rgb"]
+    assert rows_of(paths.pairs) == []

@@ -23,7 +23,8 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     outcomes = dict(zip(keys, tasks.run(keys), strict=True))
     by_sharing = {name: {seed: outcomes[name, seed] for seed in seeds} for name in names(params)}
     write_table(paths.table, [row | {"scale": settings["scale"]} for row in rows(by_sharing, params)])
-    write_table(paths.pairs, [row | {"scale": settings["scale"]} for row in pairs(by_sharing, params)])
+    differences = [row | {"scale": settings["scale"]} for row in pairs(by_sharing, params)]
+    write_table(paths.pairs, differences, columns=["sharing", "over", "digit_gain_percent"])
     return Results({}, written=tasks.done)
 
 

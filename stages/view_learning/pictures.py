@@ -29,7 +29,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     }
     write_bytes(paths.views, png(grid(images, [Shown(name, split(seen)) for name, split in splits.items()])))
     curves = {name: read_curves(paths.generators / name / "curves.json") for name in settings["generators"]}
-    write_table(paths.curves, over_steps(curves))
+    write_table(paths.curves, over_steps(curves), columns=["series", "step", "shared_nats", "classified_nats"])
     return Results({})
 
 

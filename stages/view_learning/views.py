@@ -42,6 +42,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
             for base in bases
             for backbone in dict.fromkeys(backbone for _, backbone in points)
         ],
+        columns=["series", "base", "gain_percent"],
     )
     return Results({})
 
