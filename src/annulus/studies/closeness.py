@@ -1,6 +1,7 @@
 """The softmax of a trained encoder: its weight in the closest rows, their class, and the rank of a view's own row."""
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from annulus.files.results import Number
@@ -32,7 +33,7 @@ def closeness(training: Training, views: int, seed: int) -> dict[str, Number]:
     (queries,) = view_embeddings(training, source.take(chosen), "closeness views", 1, seed)
     temperature, labels = training.method.params.temperature, source.labels.to(training.device)
     found = [
-        _of_scores(scaled(query, temperature) @ part.T, chosen.to(training.device), labels)
+        _of_scores(scaled(query, temperature) @ F.normalize(part, dim=1).T, chosen.to(training.device), labels)
         for query, part in zip(queries, reversed(rows), strict=True)
     ]
     return {name: sum(numbers[name] for numbers in found) / len(found) for name in found[0]}

@@ -10,6 +10,7 @@ from annulus.device.rng import generator
 from annulus.evals.intervals import over_seeds
 from annulus.files.results import Number
 from annulus.studies.estimators.spread import Spread
+from annulus.studies.information import of_all_classes
 from annulus.studies.outcomes import with_interval
 from annulus.training.loop import Training
 from annulus.views.recipe import augment
@@ -17,12 +18,12 @@ from annulus.views.recipe import augment
 
 @torch.no_grad()
 def score(training: Training, queries: int, seed: int) -> tuple[Float[Tensor, "q n"], Int[Tensor, "q"]]:
-    """One view of each of the first images against the bank of all, by the trained encoder and its temperature.
+    """One view of each of some images against the bank of all, by the trained encoder and its temperature.
 
     And each query's own column.
     """
     method, device = training.method.eval(), training.device
-    self_index = torch.arange(min(queries, len(training.images)))
+    self_index = of_all_classes(training.source.labels, min(queries, len(training.source)))
     views = augment(
         training.images.take(self_index),
         training.settings.views,
