@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+import torch.nn.functional as F
 from settings import CPU, SMALL, load, stripes
 
 from annulus.config.resolved import RUN, resolved
@@ -12,6 +13,7 @@ from annulus.studies.closeness import closeness
 from annulus.studies.measured import CLOSENESS
 from annulus.studies.runs import trial_of
 from annulus.training.setup import build_training
+from annulus.training.validation import embeddings
 
 VIEWS, ROWS = 6, 120
 
@@ -70,3 +72,16 @@ def test_a_view_without_augmentation_finds_its_own_row_unless_the_two_networks_s
     assert (found["own_rank_percent"] == 0) == (split == "none")
     assert found == closeness(training, 30, seed=0)
     assert closeness(training, 1000, seed=0).keys() == found.keys(), "no more views than images"
+
+
+def test_both_networks_rows_have_length_1_beside_the_other_s_views(empty_checkout, monkeypatch):
+    params = load(SMALL | {"sampler": "uniform", "anneal": "none", "views": "none", "split": "lab"})
+    training = build_training(trial_of(resolved(params, RUN), 0).run, stripes(70, 0), stripes(10, 1), CPU)
+    seen, real = [], module._of_scores
+    monkeypatch.setattr(module, "_of_scores", lambda scores, *about: seen.append(scores) or real(scores, *about))
+    closeness(training, 70, seed=0)
+    both = embeddings(training.method.encoder, training.source, CPU)
+    first, second = (
+        F.normalize(part, dim=1) / training.method.params.temperature**0.5 for part in both.chunk(2, dim=1)
+    )
+    torch.testing.assert_close(seen, [first @ second.T, second @ first.T])
