@@ -1,6 +1,5 @@
 """The images of which the information of unseen pairs is estimated."""
 
-import pytest
 import torch
 from settings import CPU, SMALL, load, stripes
 
@@ -18,13 +17,11 @@ def test_rows_are_the_first_ones_but_of_a_set_in_classes_evenly_spread():
 
 
 def test_a_set_that_lists_class_after_class_has_the_information_of_its_classes_in_turn(empty_checkout):
-    params = load(SMALL | {"sampler": "uniform", "anneal": "none", "views": "none"})
+    params = load(SMALL | {"sampler": "uniform", "anneal": "none"})
     training = build_training(trial_of(resolved(params, RUN), 0).run, stripes(70, 0), stripes(10, 1), CPU)
     images = stripes(60, 2)
     listed = images.take(images.labels.argsort(stable=True))
-    assert len(listed.labels[:20].unique()) < len(listed.classes)
-    spread = listed.take(torch.arange(20) * 3)
-    assert set(spread.labels.tolist()) == set(range(len(listed.classes)))
-    mixed = spread.take(torch.arange(20).flip(0))
-    found, expected = (held_out(training, of, 20, 0)["held_out_nats"] for of in (listed, mixed))
-    assert found == pytest.approx(expected, abs=1e-5)
+    first, spread = listed.take(torch.arange(20)), listed.take(torch.arange(20) * 3)
+    assert len(first.labels.unique()) < len(spread.labels.unique()) == len(images.classes)
+    found, of_first, of_spread = (held_out(training, of, 20, 0)["held_out_nats"] for of in (listed, first, spread))
+    assert found == of_spread != of_first
