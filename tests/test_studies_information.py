@@ -17,7 +17,7 @@ def test_rows_are_the_first_ones_but_of_a_set_in_classes_evenly_spread():
 
 
 def test_a_set_that_lists_class_after_class_has_the_information_of_its_classes_in_turn(empty_checkout):
-    params = load(SMALL | {"sampler": "uniform", "anneal": "none"})
+    params = load(SMALL | {"sampler": "uniform", "anneal": "none", "methods.ir.temperature": 0.01})
     training = build_training(trial_of(resolved(params, RUN), 0).run, stripes(70, 0), stripes(10, 1), CPU)
     images = stripes(60, 2)
     listed = images.take(images.labels.argsort(stable=True))
