@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from plain_objectives import assert_same, plain_embeddings, plain_of
 
 from annulus.device.rng import derive
+from annulus.encoders.module_encoder import ModuleEncoder
 from annulus.negatives.clusters import kmeans
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
@@ -50,6 +51,31 @@ def test_views_beyond_those_of_a_method_are_not_read(name):
         for seen in (views, [*views, views[0]])
     )
     assert own == more
+
+
+CRITICS = ["bilinear", "mlp-1"]
+
+
+@pytest.mark.parametrize(
+    "params", [*cases.PARAMS.values(), *(replace(cases.PARAMS["ir"], critic=critic) for critic in CRITICS)]
+)
+def test_in_a_loop_under_autocast_networks_compute_in_its_type_and_scores_in_full(params, monkeypatch):
+    """As with Lightning's precision "bf16-mixed": the bits are those of networks that alone are under autocast."""
+    monkeypatch.delenv("ANNULUS_PRECISION", raising=False)
+
+    def loss_and_gradients(autocast):
+        torch.manual_seed(5)
+        encoder = ModuleEncoder(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(6, cases.DIM)), cases.DIM)
+        method = cases.method_of(params, cases.config_of("ring", negatives=4), encoder).float()
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+            loss = method.loss([view.float() for view in cases.VIEWS[cases.Given]], cases.INDEX).estimate.loss
+        return torch.cat([loss.view(1), *(each.flatten() for each in torch.autograd.grad(loss, encoder.parameters()))])
+
+    with torch.random.fork_rng():
+        found, full = loss_and_gradients(autocast=True), loss_and_gradients(autocast=False)
+        monkeypatch.setenv("ANNULUS_PRECISION", "bf16")
+        assert torch.equal(found, loss_and_gradients(autocast=False))
+    assert not torch.equal(found, full)
 
 
 def test_a_critic_scores_the_pairs_and_learns():

@@ -59,9 +59,19 @@ def threads(count: int) -> Iterator[None]:
 
 
 def autocast(device: torch.device) -> torch.autocast:
-    """bfloat16 for the encoder on a GPU; on a CPU float32, or bfloat16 where ANNULUS_PRECISION is bf16."""
+    """bfloat16 for the encoder on a GPU; on a CPU float32, or bfloat16 where ANNULUS_PRECISION is bf16.
+
+    Where a loop of one's own is under autocast, its type.
+    """
+    if torch.is_autocast_enabled(device.type):
+        return torch.autocast(device.type, dtype=torch.get_autocast_dtype(device.type))
     enabled = device.type == "cuda" or half_precision()
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=enabled)
+
+
+def without_autocast(device: torch.device) -> torch.autocast:
+    """For scores and bounds, which are computed as they come also where a loop of one's own is under autocast."""
+    return torch.autocast(device.type, enabled=False)
 
 
 def half_precision() -> bool:

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from annulus.bounds.bound import Estimate
-from annulus.device.device import autocast
+from annulus.device.device import autocast, without_autocast
 from annulus.device.distributed import all_gather, local
 from annulus.device.rng import generator
 from annulus.encoders.module_encoder import AnyEncoder
@@ -146,12 +146,13 @@ class IR(Method):
         self, queries: Sequence[Float[Tensor, "b d"]], index: Int[Tensor, "b"], progress: Progress
     ) -> Estimate:
         """Estimate from queries of the images `index`, one batch for each network, against the other network's rows."""
-        estimates = [
-            contrast(critic(query, bank.rows), index, progress, self_index=index)
-            for contrast, critic, query, bank in zip(
-                self.contrasts, self.critics, queries, reversed(self.banks), strict=True
-            )
-        ]
+        with without_autocast(index.device):
+            estimates = [
+                contrast(critic(query, bank.rows), index, progress, self_index=index)
+                for contrast, critic, query, bank in zip(
+                    self.contrasts, self.critics, queries, reversed(self.banks), strict=True
+                )
+            ]
         return reduce(add, estimates)
 
     def after_step(self, index: Int[Tensor, "all"], step: Step) -> None:

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from annulus.device.device import autocast
+from annulus.device.device import autocast, without_autocast
 from annulus.device.distributed import all_gather_with_grad, local
 from annulus.encoders.module_encoder import AnyEncoder
 from annulus.methods.contrast import END, ContrastConfig, Progress
@@ -100,7 +100,8 @@ class SimCLR(Method):
         columns = (rows + others) % count
         estimates = []
         for contrast, queries, keys in zip(self.contrasts, of_parts, reversed(memories), strict=True):
-            similarity = scaled(queries, self.params.temperature) @ keys.T
+            with without_autocast(keys.device):
+                similarity = scaled(queries, self.params.temperature) @ keys.T
             positive = similarity.gather(1, (rows + batch) % count).squeeze(1)
             scores = similarity.gather(1, columns)
             own, columns_of = images[rows[:, 0]], images[columns]

@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd import Function
 
+from annulus.device.device import without_autocast
 from annulus.negatives.own import SelfIndex, own_columns
 
 LARGE = 2**16  # rows of a memory, from which on
@@ -68,7 +69,8 @@ class Products:
     @property
     def table(self) -> Float[Tensor, "b n"]:
         if self.made is None:
-            self.made = self.queries.detach() @ self.rows.T
+            with without_autocast(self.rows.device):
+                self.made = self.queries.detach() @ self.rows.T
         return self.made
 
     def gather(self, index: Int[Tensor, "b k"]) -> Float[Tensor, "b k"]:
