@@ -22,8 +22,9 @@ from gloo import together
 from safetensors.torch import load_file
 from settings import SMALL, changed, run, stripes
 
+import annulus
 from annulus.bounds import cpc, mlcpc
-from annulus.device.distributed import rank
+from annulus.device.distributed import local, mean_, rank
 from annulus.device.rng import generator
 from annulus.encoders.batchnorm import SyncBatchNorm
 from annulus.errors import InputError
@@ -182,6 +183,62 @@ def calls_of_public_functions():
 
 def test_public_functions_ask_no_other_process():
     assert together(calls_of_public_functions) == [[0, 0], [0, 0]]
+
+
+OWN = {
+    "ir": (annulus.IR, {}),
+    "moco": (annulus.MoCo, {"queue": 16, "shuffle_groups": 2}),
+    "simclr": (annulus.SimCLR, {}),
+    "simo": (annulus.methods.SiMo, {"batch_norm": "shuffle", "shuffle_groups": 2}),
+}
+
+
+def own_loop(name):
+    """Losses, weights and the key encoder's of a loop of one's own, each process with the views of its share."""
+    method, settings = OWN[name]
+    random = generator(0, "own loop")
+    images = torch.randn(24, 3, 2, 2, generator=random)
+    network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 6))
+    torch.nn.init.normal_(network[1].weight, generator=random)
+    torch.nn.init.zeros_(network[1].bias)
+    contrast = annulus.ContrastConfig(annulus.negatives.Ball(outer=0.9), negatives=4)
+    method = method.create(network, images=24, dim=6, temperature=0.5, contrast=contrast, **settings)
+    optimizer, losses = torch.optim.SGD(network.parameters(), lr=0.1), []
+    for index in torch.arange(24).split(8):
+        views = [local(images[index] + 0.3 * torch.randn(8, 3, 2, 2, generator=random)) for _ in range(method.views)]
+        step = method.loss(views, index)
+        optimizer.zero_grad()
+        step.estimate.loss.backward()
+        for weight in network.parameters():
+            mean_(weight.grad)  # what DistributedDataParallel does
+        optimizer.step()
+        method.after_step(index, step)
+        losses.append(mean_(step.estimate.loss_nats.clone()))
+    return torch.cat([torch.stack(losses), *(weight.detach().flatten() for weight in method.parameters())])
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_loop_of_one_s_own_in_two_processes_gives_each_the_views_of_its_share(name):
+    """A shuffling method's keys too: the views go where the shuffling wants them."""
+    expected = own_loop(name)
+    for found in together(own_loop, name):
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def own_index():
+    """What a user reads whose index is of one process's images."""
+    method = annulus.SimCLR.create(torch.nn.Flatten(), images=8, dim=12)
+    with pytest.raises(InputError) as refused:
+        method.loss([torch.ones(4, 3, 2, 2), torch.ones(4, 3, 2, 2)], torch.arange(4))
+    return str(refused.value)
+
+
+def test_an_index_of_one_process_s_images_is_refused_with_the_way_out():
+    sentence = (
+        "views of 8 and 8 images of all 2 processes, index of 4: give each image of the batch its views and its "
+        "number, 2 or more images; index is of the whole batch, in rank order, by torch.distributed.all_gather"
+    )
+    assert together(own_index) == [sentence] * 2
 
 
 def refusal(changes):

@@ -23,11 +23,15 @@ class KeyEncoder(Drawing):
     With `groups`, the whole batch is shuffled and normalised in that many groups, so that a query and its key share
     no statistics by which to find each other: MoCo's shuffled batch-norm, in one process as in many. None: the
     statistics of the whole batch.
+
+    With `own_views`, each process brings the views of its own images, and sends them where the shuffling wants them.
     """
 
-    def __init__(self, encoder: AnyEncoder, momentum: float, groups: int | None, seed: int) -> None:
+    def __init__(
+        self, encoder: AnyEncoder, momentum: float, groups: int | None, seed: int, own_views: bool = False
+    ) -> None:
         super().__init__()
-        self.momentum, self.groups = momentum, groups
+        self.momentum, self.groups, self.own_views = momentum, groups, own_views
         self.encoder = momentum_copy(encoder)
         if groups is not None:
             if groups % world_size():
@@ -44,7 +48,7 @@ class KeyEncoder(Drawing):
 
     def shown(self, batch: int, steps: int) -> list[Shown]:
         """Images of the next `steps` batches of which this process makes keys."""
-        if self.groups is None:
+        if self.groups is None or self.own_views:
             return [share(batch)] * steps
         state = self.generator.get_state()
         orders = [shuffled(batch, self.generator)[0] for _ in range(steps)]
@@ -58,9 +62,11 @@ class KeyEncoder(Drawing):
             with autocast(views.device):
                 return tuple(all_gather(keys) for keys in self.embed(views))
         order, back = shuffled(len(views) * world_size(), self.generator)
-        own, back = to_device([local(order).argsort().argsort(), back], views.device)
+        mine = local(order) if self.own_views else local(order).argsort().argsort()
+        mine, back = to_device([mine, back], views.device)
+        candidates = all_gather(views) if self.own_views else views
         with autocast(views.device), learning(self.layers):
-            found = self.embed(views[own])
+            found = self.embed(candidates[mine])
         return tuple(all_gather(keys)[back] for keys in found)
 
     def follow(self, encoder: AnyEncoder) -> None:

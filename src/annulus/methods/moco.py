@@ -71,7 +71,7 @@ class MoCo(Method):
 
     def __init__(self, encoder: AnyEncoder, params: MoCoSettings, setting: Setting) -> None:
         super().__init__(encoder, params, setting)
-        self.keys = KeyEncoder(encoder, params.momentum, params.shuffle_groups, setting.seed)
+        self.keys = KeyEncoder(encoder, params.momentum, params.shuffle_groups, setting.seed, setting.own_views)
         # A queue starts from CPU draws, so that a GPU starts from the same keys.
         starts = [generator(setting.seed, "queue", name) for name in encoder.names]
         most = most_keys(setting.queue, setting.epoch_images)

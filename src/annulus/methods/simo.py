@@ -77,7 +77,7 @@ class SiMo(Method):
                 "batch_norm 'sync' of SiMo has no other process to synchronise with; "
                 "in one process it is ordinary batch normalisation over the whole batch"
             )
-        self.keys = KeyEncoder(encoder, params.momentum, groups, setting.seed)
+        self.keys = KeyEncoder(encoder, params.momentum, groups, setting.seed, setting.own_views)
         self.to(setting.device)
 
     @classmethod

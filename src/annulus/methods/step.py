@@ -63,6 +63,7 @@ class Setting(NamedTuple):
     queue: int  # keys, where a method keeps a queue
     seed: int
     device: torch.device
+    own_views: bool = False  # of several processes each brings its own images' views, whatever a shuffling wants
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ class Method(nn.Module):
         # `warmup` and `head` are for who trains and who builds the encoder; a method reads neither.
         made = kind(negatives=drawn, embedding_dim=width, warmup=0.0, head="linear", **settings)
         device = next((weight.device for weight in encoder.parameters()), torch.device("cpu"))
-        return cls(encoder, made, Setting(contrast, images, images, queue, seed, device))
+        return cls(encoder, made, Setting(contrast, images, images, queue, seed, device, own_views=True))
 
     def check(self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"]) -> None:
         """Refuse what is no batch.
@@ -149,9 +150,11 @@ class Method(nn.Module):
             raise InputError(f"index is {kind}; give the images' numbers among the training images, a tensor (batch,)")
         batches, least = [len(each) * world_size() for each in views[: self.views]], 2 if self.memory == "batch" else 1
         if {*batches} != {len(index)} or len(index) < least:
+            of_all = f" of all {world_size()} processes" if world_size() > 1 else ""
             raise InputError(
-                f"views of {' and '.join(map(str, batches))} images, index of {len(index)}: give each image of the "
-                f"batch its views and its number, {least} or more images"
+                f"views of {' and '.join(map(str, batches))} images{of_all}, index of {len(index)}: give each image of "
+                f"the batch its views and its number, {least} or more images"
+                + ("; index is of the whole batch, in rank order, by torch.distributed.all_gather" if of_all else "")
             )
         expected = f"number the training images from 0 to {self.images - 1}"
         require_range("index", index, 0, self.images, expected)
