@@ -12,6 +12,7 @@ from plain_objectives import assert_same, plain_embeddings, plain_of
 from annulus.device.rng import derive
 from annulus.encoders.module_encoder import ModuleEncoder
 from annulus.negatives.clusters import kmeans
+from annulus.negatives.samplers import Cave
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 each_encoder = pytest.mark.parametrize("encoder", [cases.Given, cases.GivenPair])
@@ -160,6 +161,26 @@ def test_each_network_s_clusters_are_those_of_the_bank_that_it_reads_anew_each_e
             seed = derive(cases.SEED, "clusters", *filter(None, [contrast.name]), epoch)
             assert torch.equal(contrast.clusters, kmeans(bank.rows, 4, 3, 2, seed))
             assert torch.equal(contrast.neighbour_clusters, kmeans(bank.rows, 5, 3, 2, seed))
+
+
+def test_groups_set_for_the_clusters_are_left_out_of_a_queue_s_negatives(monkeypatch):
+    chosen, draw = [], Cave.draw
+
+    def drawn(sampler, scores, *others):
+        chosen.append((scores, draw(sampler, scores, *others)))
+        return chosen[-1][1]
+
+    monkeypatch.setattr(Cave, "draw", drawn)
+    cave = replace(cases.CAVE, outer=1.0, runs=1)
+    method, video = cases.method_of(cases.PARAMS["moco"], cases.config_of(cave)), torch.arange(cases.IMAGES) // 10
+    method.contrasts[0].clusters.copy_(video)
+    method.loss(cases.VIEWS[cases.Given], cases.INDEX)
+    [(scores, negatives)] = chosen
+    for image, marked in zip(cases.INDEX, negatives.marked(scores), strict=True):
+        other = [bool(of < 0 or video[of] != video[image]) for of in method.queues[0].images]
+        left_out = sum(other) - int(marked.sum())
+        assert not any(negative and not allowed for negative, allowed in zip(marked, other, strict=True))
+        assert left_out in (0, 1), "of a query without a key in the queue, the ball leaves out the last rank"
 
 
 def test_images_are_embedded_for_clusters_and_for_nothing_else():

@@ -74,13 +74,27 @@ class Estimate:
 
 
 class Bound(Section):
-    """A loss of scores, the ceiling of its estimate, and what its settings lose.
+    """Base class of bounds: a frozen dataclass of settings with a loss of scores and the ceiling of its estimate.
 
     `neighbours` says what neighbours are to it: "refused", where a query has one positive; "positives", where they
     stand beside it; "among negatives", where those that are negatives too count as positives.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Margin(annulus.bounds.Bound):
+    ...     margin: float
+    ...
+    ...     def loss(self, positives, negatives, training=0.0):
+    ...         return annulus.bounds.infonce(positives - self.margin, negatives)
+    ...
+    ...     def ceiling(self, positives, negatives, training=0.0):  # their numbers, of each query
+    ...         return (negatives / positives).log1p().mean()
+    >>> network = nn.Sequential(nn.Flatten(), nn.Linear(192, 16))
+    >>> contrast = annulus.ContrastConfig(bound=Margin(margin=0.1))
+    >>> method = annulus.SimCLR.create(network, images=100, dim=16, contrast=contrast)
     """
 
-    neighbours: ClassVar[Literal["refused", "positives", "among negatives"]]
+    neighbours: ClassVar[Literal["refused", "positives", "among negatives"]] = "refused"
 
     def begin(self) -> "Bound | nn.Module":
         """The bound at the start of a training; one that keeps numbers between steps is a module of its own."""
@@ -97,7 +111,7 @@ class Bound(Section):
 
     def ceiling(self, positives: Int[Tensor, "b"], negatives: Int[Tensor, "b"], training: float) -> Float[Tensor, ""]:
         """The loss in nats when all scores are equal, for numbers of positives and negatives."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no ceiling: the loss when all scores are equal")
 
     def warnings(self, negatives: int, queries: int) -> list[str]:
         """Warnings for these settings with so many negatives and queries, one sentence each."""

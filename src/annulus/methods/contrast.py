@@ -67,8 +67,8 @@ class ContrastConfig:
     def __post_init__(self) -> None:
         check_count(self.negatives)
         for name, kind, example in (
-            ("sampler", Sampler, "negatives.Ring(outer=0.1, inner=0.01)"),
-            ("bound", Bound, "bounds.InfoNCE()"),
+            ("sampler", Sampler, "negatives.Ring(inner=0.01, outer=0.1), or your own, of annulus.negatives.Sampler"),
+            ("bound", Bound, "bounds.InfoNCE(), or your own, of annulus.bounds.Bound"),
             ("neighbours", Neighbours | None, "negatives.CloseNeighbours(...), or None"),
         ):
             given = getattr(self, name)

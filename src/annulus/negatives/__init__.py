@@ -11,7 +11,7 @@ from annulus.negatives.by_cluster import cave
 from annulus.negatives.by_rank import ball, ring, uniform
 from annulus.negatives.clusters import Clusters
 from annulus.negatives.neighbours import CloseNeighbours, ClusterNeighbours
-from annulus.negatives.samplers import Ball, Cave, Ring, Uniform
+from annulus.negatives.samplers import Ball, Cave, Ring, Sampler, Uniform
 from annulus.negatives.selection import Selection
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "ConstantAnnealing",
     "LinearAnnealing",
     "Ring",
+    "Sampler",
     "Selection",
     "StepAnnealing",
     "Uniform",

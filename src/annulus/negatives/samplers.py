@@ -1,7 +1,7 @@
 """Samplers: settings of a set of negatives that draw from it, and anneal to it from all other columns."""
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, Protocol, runtime_checkable
+from typing import Annotated, Literal
 
 from annotated_types import Gt, Le
 from jaxtyping import Float
@@ -18,15 +18,40 @@ from annulus.negatives.selection import Selection
 from annulus.settings import ClusterCount, Repeats, Section, Share, Steps
 
 
-@runtime_checkable
-class Sampler(Protocol):
-    """Settings of a sampler. `shares`: its (inner, outer) borders; `clustering`: how clusters are made, if needed."""
+class Sampler(Section):
+    """Base class of samplers: a frozen dataclass of settings that draws negatives, of the ranks `shares` or otherwise.
+
+    Of a bank, column i is image i. Of a queue or a batch, `self_index` says where the query's own keys are, and no
+    sampler is told which images the others are of: where these matter, set the clusters of a `Cave`.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class OtherVideo(annulus.negatives.Sampler):  # the closest share, but of another video: images 0 to 9, 10 to 19
+    ...     outer: float
+    ...
+    ...     @property
+    ...     def shares(self):
+    ...         return 0.0, self.outer
+    ...
+    ...     def draw(self, scores, self_index, k, generator, progress=1.0, clusters=None):
+    ...         own_video = self_index[:, None] // 10 * 10 + torch.arange(10)
+    ...         return annulus.negatives.ball(scores, own_video, self.outer, k, generator)
+    >>> network = nn.Sequential(nn.Flatten(), nn.Linear(192, 16))
+    >>> contrast = annulus.ContrastConfig(OtherVideo(outer=0.05), negatives=64)
+    >>> method = annulus.IR.create(network, images=100, dim=16, contrast=contrast)
+    >>> method.loss([torch.rand(8, 3, 8, 8)], torch.arange(8)).estimate.ceiling_nats  # log 65
+    tensor(4.1744)
+    """
 
     @property
-    def shares(self) -> tuple[float, float]: ...
+    def shares(self) -> tuple[float, float]:
+        """(inner, outer) border of the set, as fractions of the memory, closest first."""
+        raise NotImplementedError(f"{type(self).__name__} has no shares: the (inner, outer) borders of its set")
 
     @property
-    def clustering(self) -> Clustering | None: ...
+    def clustering(self) -> Clustering | None:
+        """How clusters are made, where they are needed."""
+        return None
 
     def draw(
         self,
@@ -42,33 +67,11 @@ class Sampler(Protocol):
         Raises:
             InputError: when a set is empty.
         """
-
-
-class RankedSampler(Section):
-    """Negatives by their ranks alone: `ring` with the borders of `shares`."""
-
-    clustering: ClassVar[None] = None
-
-    @property
-    def shares(self) -> tuple[float, float]:
-        """(inner, outer) border of the set, as fractions of the memory, closest first."""
-        raise NotImplementedError
-
-    def draw(
-        self,
-        scores: Float[Tensor, "b n"],
-        self_index: SelfIndex,
-        k: Count,
-        generator: Random,
-        progress: float = 1.0,
-        clusters: Clusters | None = None,
-    ) -> Selection:
-        """Negatives; `progress` in [0, 1] anneals from all other columns to the sampler's own set."""
         return ring(scores, self_index, *kept_shares(self.shares, progress), k, generator)
 
 
 @dataclass(frozen=True)
-class Uniform(RankedSampler):
+class Uniform(Sampler):
     """`uniform`: negatives from the whole memory.
 
     >>> annulus.negatives.Uniform().shares
@@ -79,7 +82,7 @@ class Uniform(RankedSampler):
 
 
 @dataclass(frozen=True)
-class Ball(RankedSampler):
+class Ball(Sampler):
     """`ball`: negatives from the closest share of the memory, of ranks [0, outer).
 
     >>> annulus.negatives.Ball(outer=0.1).shares
@@ -94,7 +97,7 @@ class Ball(RankedSampler):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ring(RankedSampler):
+class Ring(Sampler):
     """`ring`: negatives of ranks [inner, outer), as fractions of the memory, closest first.
 
     Raises:
@@ -123,7 +126,7 @@ class Ring(RankedSampler):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cave(Section):
+class Cave(Sampler):
     """`cave`: the ball without the query's k-means cluster (keep: outside), or with nothing but it (inside).
 
     The clusters count in full as soon as annealing has begun. `runs`: independent clusterings; their own clusters are
@@ -131,6 +134,13 @@ class Cave(Section):
 
     >>> cave = annulus.negatives.Cave(outer=0.5, clusters=10, runs=1, iterations=10, keep="outside")
     >>> config = annulus.ContrastConfig(cave, negatives=64)
+
+    In a loop of one's own, groups that are known can stand for the clusters: negatives of no image of the query's
+    video, also from a queue. They stay as long as the loop does not call `before_epoch`.
+
+    >>> network = nn.Sequential(nn.Flatten(), nn.Linear(192, 16))
+    >>> method = annulus.MoCo.create(network, images=100, dim=16, queue=64, contrast=config)
+    >>> _ = method.contrasts[0].clusters.copy_(torch.arange(100) // 10)  # the video of each image
     """
 
     outer: Annotated[float, Gt(0), Le(1)]
