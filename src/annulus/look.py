@@ -114,13 +114,13 @@ def report(path: Path, found: Found, looked: Sequence[Looked]) -> list[tuple[str
         lines.append(("shorter side", _range(shorter)))
         lines.append(("modes", _counted(one.mode for one in good)))
         lines.append(("formats", _counted(one.kind for one in good)))
-    classes = Counter(name for name in found.classes if name is not None)
-    without = sum(name is None for name in found.classes)
+    readable = [place for place, one in enumerate(looked) if one.bad is None]
+    classes = Counter(found.classes[place] for place in readable if found.classes[place] is not None)
+    without = len(readable) - classes.total()
     told = f"{len(classes)}: {_counted(classes.elements())}" + (f"; {without:,} without" if without else "")
     lines.append(("classes", told if classes else "none, so an encoder trains and no accuracy is measured"))
-    splits = (
-        f"{_counted(split or 'none' for split in found.splits)}" if found.divided else "none: drawn by share and seed"
-    )
+    counted = _counted(found.splits[place] or "none" for place in readable)
+    splits = counted if found.divided else "none: drawn by share and seed"
     lines.append(("splits", splits))
     groups = exact_groups(looked)
     copies = [" = ".join(found.names[place] for place in places) for places in groups]
