@@ -49,8 +49,8 @@ class PartsParams(StudyParams):
     """params.yaml of a study of parts."""
 
     parts: Annotated[dict[Name, Part], MinLen(1)]
-    held_out_pairs: Steps | None  # unseen images whose two views give the information estimate
     across: Name  # column of the metrics across which dvc.yaml plots the linear probe
+    held_out_pairs: Steps | None = None  # unseen images whose two views give the information estimate
 
 
 def part_settings(study: Study, name: str) -> dict[str, Any]:
