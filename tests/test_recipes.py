@@ -25,7 +25,7 @@ SAMPLER = {
     "params.yaml": ">>>  uniform: {}\n  furthest: {share: 0.5}",
     "src/annulus/negatives/samplers.py": '''>>>SAMPLERS =
 @dataclass(frozen=True)
-class Furthest(RankedSampler):
+class Furthest(Sampler):
     """The furthest share of the other columns."""
 
     share: Share

@@ -95,13 +95,16 @@ EXAMPLES = {
         {"k64": [1.0, 5.0], "k128": [1.0, 5.4], "k256": [1.2, 5.2], "k512": [1.0, 5.0]},
     ),
     "eqco.bound-in-training": ({"plain": [1.0, 5.0], "eqco": [3.0, 4.0]}, {"plain": [1.0, 4.0], "eqco": [3.0, 4.0]}),
-    "eqco.alpha": ({"gain": [0.5, 1.0, 0.9]}, {"gain": [0.5, 0.9, 1.0]}),
+    "eqco.alpha": ({"gain": [0.5, 1.0], "beyond": 0.9}, {"gain": [0.5, 0.9], "beyond": 1.0}),
     "eqco.simo-steady": ({"plain": [-2.0, 1.0], "eqco": [-1.0, 1.0]}, {"plain": [-2.0, 1.0], "eqco": [-1.1, 1.0]}),
     "eqco.simo-few": (
         {"few": -1.0, "many": 0.0, "moco": 0.0},
         {"few": -1.0, "many": 0.0, "moco": 0.1},
     ),
-    "eqco.moco-k": ({"gain": [-1.0, 0.0, -0.1]}, {"gain": [-1.0, -0.1, 0.0]}),
+    "eqco.moco-k": (
+        {"shortest": -1.0, "between": [-0.5, 0.0], "longest": -0.1},
+        {"shortest": -1.0, "between": [-0.5, -0.1], "longest": 0.0},
+    ),
     "infomin.shared-factor": (
         {"digit": 1.0, "digit_of_others": [3.0, 4.0], "place": 1.0, "place_of_others": [3.0, 4.0]},
         {"digit": 1.0, "digit_of_others": [2.0, 4.0], "place": 1.0, "place_of_others": [3.0, 4.0]},
