@@ -50,7 +50,7 @@ class Sampler(Section):
 
     @property
     def clustering(self) -> Clustering | None:
-        """How clusters are made, where they are needed."""
+        """Settings of the clustering, where clusters are needed."""
         return None
 
     def draw(
