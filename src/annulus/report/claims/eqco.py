@@ -121,7 +121,7 @@ CLAIMS = [
     ),
     Claim(
         "eqco.bound-in-training",
-        "During MoCo v2 training the converged bound grows with K; with EqCo it is almost the same for all K.",
+        "During MoCo's training the converged bound grows with K; with EqCo it is almost the same for all K.",
         lambda plain, eqco: (plain.first() < plain.last()) & (3 * eqco.range() < plain.range()),
         where=["eqco.fig1"],
         values={
@@ -131,14 +131,14 @@ CLAIMS = [
     ),
     Claim(
         "eqco.moco-plain-drops",
-        "Without EqCo the accuracy of MoCo v2 drops clearly when K becomes very small, below 64.",
+        "Without EqCo the accuracy of MoCo drops clearly when K becomes very small, below 64.",
         lambda plain: plain.first() < plain.last(),
         where=["eqco.fig2"],
         values={"plain": over_k("linear_top1_percent", series="plain")},
     ),
     Claim(
         "eqco.moco-steady",
-        "With EqCo the accuracy of MoCo v2 stays steady over a wide range of K, from 64 up, here within a point.",
+        "With EqCo the accuracy of MoCo stays steady over a wide range of K, from 64 up, here within a point.",
         lambda few, many: abs(few - many) <= 1,
         where=["eqco.fig2"],
         values={
@@ -148,7 +148,7 @@ CLAIMS = [
     ),
     Claim(
         "eqco.moco-limit",
-        "For K of 16 or less MoCo v2 degrades even with EqCo.",
+        "For K of 16 or less MoCo degrades even with EqCo.",
         lambda eqco: eqco.first() < eqco.last(),
         where=["eqco.fig2"],
         values={"eqco": over_k("linear_top1_percent", series="EqCo")},
