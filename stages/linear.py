@@ -49,7 +49,7 @@ def fit(params: Mapping[str, Any], paths: argparse.Namespace, seed: int) -> Outc
         outcome = probe_views(encoder, train, validation, test, views=views, **settings)
     else:
         train, validation, test = (load_features(paths.features / str(seed), split) for split in SPLITS)
-        outcome = probe_features(train, validation, test, **settings)
+        outcome = probe_features(train, test, validation=validation, **settings)
     progress.say(f"linear {outcome.metrics['top1_percent']:.1f} %")
     return outcome
 

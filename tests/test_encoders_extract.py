@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from annulus.encoders.encoder import EncoderConfig, build_encoder, save_encoder
-from annulus.encoders.extract import encode, extract
+from annulus.encoders.extract import encode, extract, extract_features
 from annulus.encoders.features import Features, load_features, save_features
+from annulus.encoders.module_encoder import ModuleEncoder
 from annulus.errors import InputError
 from annulus.files.images import ImageSet, save_images
 from annulus.files.store import Resident
@@ -51,6 +52,42 @@ def test_layers_are_what_the_encoder_gives_for_centre_views_whatever_the_batches
     encode(encoder, views, LAYERS)
     assert seen == ([3] if networks == 1 else [1, 2])
     torch.testing.assert_close(dict(encoder.state_dict()), before, rtol=0, atol=0)
+
+
+def own_network(head):
+    """A network whose batch-norm and dropout would show what mode it is in."""
+    layers = torch.nn.Flatten(), torch.nn.Linear(3 * 36 * 36, 5), torch.nn.BatchNorm1d(5), torch.nn.Dropout(0.5)
+    network = torch.nn.Sequential(*layers)
+    return ModuleEncoder(network, dim=4, head=torch.nn.Linear(5, 4)) if head else ModuleEncoder(network, dim=5)
+
+
+@pytest.mark.parametrize("head", [True, False])
+def test_features_of_one_s_own_network_are_its_outputs_for_whole_images_in_whatever_batches(head):
+    """Bytes and floats, a tensor and its labels or batches of both; what follows in a batch is not looked at."""
+    encoder, images = own_network(head), image_set(7)
+    pixels, labels = images.images.pixels, images.labels
+    floats = pixels / 255
+    with torch.no_grad():
+        pooled = encoder.eval().network(floats)
+        embedded = encoder.head(pooled) if head else pooled
+    expected = {"pooled": pooled, "embedding": embedded / embedded.square().sum(dim=1, keepdim=True).sqrt()}
+    batches = [(floats[:3], labels[:3], ["1.png", "2.png", "3.png"]), [floats[3:], labels[3:]]]
+    loader = torch.utils.data.DataLoader([*zip(pixels, labels, strict=True)], batch_size=2)
+    for given in ((pixels, labels), (floats, labels), (batches,), (loader,)):
+        found = extract_features(encoder.train(), *given)
+        torch.testing.assert_close(found.layers, expected)
+        assert (found.labels.tolist(), found.classes) == (labels.tolist(), ("0", "1"))
+    assert extract_features(encoder, loader, classes=("cat", "dog", "cow")).classes == ("cat", "dog", "cow")
+    assert extract_features(encoder, floats[:0], layers=["pooled"]).layer("pooled").shape == (0, 5)
+
+
+def test_bytes_in_batches_are_seen_as_an_encoder_of_annulus_sees_a_tensor_of_them():
+    encoder, images = build_encoder(CONFIG, seed=0), image_set(5)
+    pixels, labels = images.images.pixels, images.labels
+    expected = extract(encoder, images, LAYERS, CPU).layers
+    for given in ((pixels, labels), ([(pixels[:3], labels[:3]), (pixels[3:], labels[3:])],)):
+        found = extract_features(encoder, *given, layers=LAYERS).layers
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_damaged_weights_are_refused_by_layer_and_image():

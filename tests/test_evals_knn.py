@@ -124,6 +124,11 @@ def test_top5_counts_no_class_without_a_neighbour_and_ends_with_the_fifth():
     assert evaluate_knn(bank, features(queries, [4, 5]), params(6)).metrics["top5_percent"] == 50.0
 
 
+def test_without_settings_200_neighbours_of_pooled_features_vote():
+    bank, test = clouds(250, seed=1), clouds(60, seed=2)
+    assert evaluate_knn(bank, test).metrics == evaluate_knn(bank, test, params(200)).metrics
+
+
 def test_of_a_bank_of_fewer_than_k_images_all_vote(caplog):
     bank, test = clouds(150, seed=1), clouds(60, seed=2)
     assert evaluate_knn(bank, test, params(200)).metrics == evaluate_knn(bank, test, params(150)).metrics

@@ -50,8 +50,7 @@ def none_of(features):
 
 
 def run(train, test, settings=None, setting_scale=None, validation=None, seed=0):
-    validation = none_of(train) if validation is None else validation
-    return probe_features(train, validation, test, settings or params(), setting_scale or scale(), seed, CPU)
+    return probe_features(train, test, settings or params(), setting_scale or scale(), validation, seed)
 
 
 def test_fitting_agrees_with_sgd_written_out():
@@ -132,6 +131,12 @@ def test_test_images_decide_nothing_the_seed_the_order_and_patience_needs_a_vali
     ):
         run(train, train, params(patience=10, drops=1))
     assert torch.get_num_threads() == before
+
+
+def test_without_settings_a_probe_is_trained_by_the_stated_ones():
+    train, test = clouds(300, seed=0), clouds(40, seed=1)
+    settings, budget = params(weight_decay=1e-5), scale(epochs=30, batch_size=256, learning_rate=0.1)
+    assert probe_features(train, test).history == run(train, test, settings, budget).history
 
 
 def test_features_have_no_views_to_make_anew():

@@ -58,6 +58,14 @@ def test_ring_negatives_in_a_lightning_module_learn_to_tell_images_apart(tmp_pat
     assert last < math.log(65) - 0.6
 
 
+@pytest.mark.slow
+def test_a_network_of_one_s_own_is_evaluated_in_a_few_lines():
+    found = dict(line.removesuffix(" %").rsplit(" ", 1) for line in printed("evaluate.py").splitlines())
+    assert found.keys() == {"kNN", "linear probe"}
+    assert float(found["kNN"]) > 50
+    assert float(found["linear probe"]) > 80  # 10 classes
+
+
 # Names that Windows has not; macOS has no `sched_getaffinity` either, and neither has Triton.
 OF_LINUX = ["fcntl", "grp", "pty", "pwd", "resource", "syslog", "termios", "triton", "tty"]
 LACKING = {

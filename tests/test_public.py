@@ -242,12 +242,20 @@ k 2 with a bank of shape (2, 2) and queries of shape   | annulus.evals.search(un
 k 1.0 with a bank of shape (2, 2) and queries         | annulus.evals.search(unit, unit, 1.0)
 queries of shape (2,): give a tensor, a row of number | annulus.evals.search(unit, unit[0], 1)
 bank a list: give a tensor, a row of numbers          | annulus.evals.search([[1.0]], unit, 1)
-images are torch.float32 of shape (2, 2); give bytes  | extract_features(None, unit)
-images are of 4 x 2 pixels; crop or resize them to    | extract_features(None, square[..., :2])
-labels are list; give a class number for each of 1 im | extract_features(None, square, [1])
-labels reach 4, but there are 2 classes; give all     | extract_features(None, square, torch.tensor([4]), "ab")
+images are torch.int64 of shape (2,); give bytes, tor | extract_features(own_encoder, own)
+images are a int; give a tensor and its labels, or ba | extract_features(own_encoder, 5)
+images are batches, and labels beside them; give a te | extract_features(own_encoder, [(unit, own)], own)
+a batch is a int; give batches (images, labels), as   | extract_features(own_encoder, [5])
+a batch is of 1; give batches (images, labels), as a  | extract_features(own_encoder, [[unit]])
+there is no batch of images; give one or more (an ite | extract_features(own_encoder, [])
+labels are list; give a class number for each of 1 im | extract_features(own_encoder, square, [1])
+labels are torch.int64 of shape (1,); give a class nu | extract_features(own_encoder, [(unit, own[:1])])
+labels reach 4, but there are 2 classes; give all     | extract_features(own_encoder, square, torch.tensor([4]), "ab")
 encoder is a Linear; give one of annulus.build_encod  | extract_features(network, square)
-layers ('pool',): give a list of pooled, embedding, m | extract_features(None, square, layers=("pool",))
+layers ('pool',): give a list of pooled, embedding    | extract_features(own_encoder, square, layers=("pool",))
+layers ('map',): give a list of pooled, embedding     | extract_features(own_encoder, square, layers=("map",))
+the network's output is shape (1, 3, 4, 4) for 1 imag | ModuleEncoder(torch.nn.ReLU(), 3, torch.nn.Flatten())(square)
+the head's output is shape (2, 3) for 2 images; give  | ModuleEncoder(torch.nn.Flatten(), 4, network)(unit)
 encoder is a Linear; save_encoder writes one of annu  | annulus.save_encoder(network, "no.safetensors")
 head 'mpl': give one of linear, mlp, mlp-bn; did | EncoderConfig("resnet18", "cifar", "mpl", 4, 8, None, (0.5,), (0.5,))
 stem 'cifr': give one of imagenet, cifar, patch16 | EncoderConfig("resnet18", "cifr", "mlp", 4, 8, None, (0.5,), (0.5,))
@@ -263,13 +271,15 @@ import sys
 import torch
 import annulus
 from math import inf, nan
-from annulus import IR, Contrast, ContrastConfig, EncoderConfig, Features, KeyQueue, MemoryBank, MoCo, SimCLR
+from annulus import IR, Contrast, ContrastConfig, EncoderConfig, Features, KeyQueue, MemoryBank, MoCo, ModuleEncoder
+from annulus import SimCLR
 from annulus import extract_features
 from annulus.bounds import MLCPC, InfoNCE, cpc, infonce, mlcpc
 from annulus.errors import InputError
 from annulus.negatives import Clusters, Ring, Uniform, ball, cave, ring, uniform
 scores, own, random, unit = torch.zeros(2, 40), torch.arange(2), torch.Generator(), torch.eye(2)
 contrast, network = Contrast(ContrastConfig(), 40, 0, torch.device("cpu")), torch.nn.Linear(2, 3)
+own_encoder = ModuleEncoder(torch.nn.Flatten(), dim=48)
 square, spoilt = torch.zeros(1, 3, 4, 4, dtype=torch.uint8), scores.clone()
 ids = torch.zeros(1, 40, dtype=torch.int64)
 spoilt[0, 1] = nan

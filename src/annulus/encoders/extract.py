@@ -1,17 +1,18 @@
 """Features of images from a frozen encoder, computed once."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import torch
-from jaxtyping import Int64, UInt8
+from jaxtyping import Int64, Num
 from torch import Tensor, nn
 
 from annulus.device.device import autocast
-from annulus.encoders.encoder import Encoder, SplitEncoder
 from annulus.encoders.features import LAYERS, Features, Layer
+from annulus.encoders.module_encoder import AnyEncoder, ModuleEncoder
 from annulus.errors import InputError
 from annulus.files.images import UNLABELLED, ImageSet
-from annulus.files.store import BATCH_SIZE, Resident
+from annulus.files.store import BATCH_SIZE
 from annulus.views.recipe import center_view
 
 
@@ -23,60 +24,66 @@ def encode(encoder: nn.Module, views: Tensor, layers: Sequence[Layer]) -> dict[L
     batch normalisation, and the encoder would no longer be frozen.
     """
     encoder.eval()
+    outputs = {}
     with autocast(views.device):
-        maps, pooled = encoder.map_and_pooled(views)
-        outputs = {"map": maps, "pooled": pooled}
+        if "map" in layers:
+            outputs["map"], outputs["pooled"] = encoder.map_and_pooled(views)
+        else:
+            outputs["pooled"] = encoder.pooled(views)
         if "embedding" in layers:
-            outputs["embedding"] = encoder.embed(pooled)
+            outputs["embedding"] = encoder.embed(outputs["pooled"])
     return {name: outputs[name].float() for name in layers}
 
 
 def extract_features(
-    encoder: Encoder | SplitEncoder,
-    images: UInt8[Tensor, "n 3 s s"],
+    encoder: AnyEncoder,
+    images: Num[Tensor, "n ..."] | Iterable[Sequence[Any]],
     labels: Int64[Tensor, "n"] | None = None,
     classes: Sequence[str] | None = None,
     layers: Sequence[Layer] = ("pooled", "embedding"),
     device: torch.device | str = "cpu",
 ) -> Features:
-    """Features of square images, bytes of RGB, each seen through the middle of the encoder's own view size.
+    """Features of images: of a tensor, or of batches (images, labels) such as a DataLoader gives.
 
-    `labels` are class numbers, -1 (the default) where there is none; `classes` are the classes' names, by default their
-    numbers. `layers`: what is kept, on the CPU. The encoder goes to `device` and is in evaluation mode from then on.
+    Bytes of RGB are seen through the middle of the encoder's own view size; a `ModuleEncoder`, which has none, sees
+    them whole, in [0, 1]. Floats go into the network as they are. `labels`, of a tensor, are class numbers, -1 (the
+    default) where there is none. `classes` are the classes' names, by default their numbers: give them where a split
+    may lack the last class. `layers`: what is kept, on the CPU. The encoder goes to `device` and is in evaluation mode
+    from then on.
 
     Raises:
-        InputError: for images that are no bytes or no squares, labels of another number, images smaller than the view,
-            or an encoder that gives NaN or infinity.
+        InputError: for images that are neither bytes nor floats, labels of another number, images smaller than the
+            view, a layer that the encoder has not, or an encoder that gives NaN or infinity.
 
-    >>> config = annulus.EncoderConfig("convnet", "cifar", "linear", 16, 32, None, mean=(0.5,) * 3, std=(0.25,) * 3)
-    >>> images = torch.randint(0, 256, (10, 3, 32, 32), dtype=torch.uint8)
-    >>> features = annulus.extract_features(annulus.build_encoder(config, seed=0), images, torch.arange(10) % 2)
-    >>> features.layer("embedding").shape, features.classes
-    (torch.Size([10, 16]), ('0', '1'))
+    >>> images, labels = torch.randint(0, 256, (10, 3, 32, 32), dtype=torch.uint8), torch.arange(10) % 2
+    >>> network = nn.Sequential(nn.Flatten(), nn.Linear(3072, 64), nn.ReLU())
+    >>> encoder = annulus.ModuleEncoder(network, dim=16, head=nn.Linear(64, 16))
+    >>> features = annulus.extract_features(encoder, images, labels)
+    >>> features.layer("pooled").shape, features.layer("embedding").shape, features.classes
+    (torch.Size([10, 64]), torch.Size([10, 16]), ('0', '1'))
+    >>> loader = torch.utils.data.DataLoader([*zip(images / 255, labels)], batch_size=4)
+    >>> torch.allclose(annulus.extract_features(encoder, loader).layer("pooled"), features.layer("pooled"), atol=1e-6)
+    True
     """
-    if not isinstance(images, Tensor) or images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] != 3:
-        kind = f"{images.dtype} of shape {tuple(images.shape)}" if isinstance(images, Tensor) else type(images).__name__
-        raise InputError(f"images are {kind}; give bytes, torch.uint8 of shape (n, 3, side, side)")
-    if images.shape[2] != images.shape[3]:
-        raise InputError(f"images are of {images.shape[2]} x {images.shape[3]} pixels; crop or resize them to squares")
-    if labels is None:
-        labels = torch.full((len(images),), UNLABELLED)
-    if not isinstance(labels, Tensor) or labels.dtype != torch.int64 or labels.shape != images.shape[:1]:
-        kind = f"{labels.dtype} of shape {tuple(labels.shape)}" if isinstance(labels, Tensor) else type(labels).__name__
-        raise InputError(f"labels are {kind}; give a class number for each of {len(images)} images, torch.int64")
-    highest = int(labels.max()) if len(labels) else -1
-    names = tuple(map(str, range(highest + 1))) if classes is None else tuple(classes)
-    if highest >= len(names):
-        raise InputError(f"labels reach {highest}, but there are {len(names)} classes; give all classes' names")
-    if not layers or not set(layers) <= {*LAYERS}:
-        raise InputError(f"layers {layers!r}: give a list of {', '.join(LAYERS)}")
-    if not isinstance(encoder, Encoder | SplitEncoder):
+    if not isinstance(encoder, AnyEncoder):
         raise InputError(
-            f"encoder is a {type(encoder).__name__}; give one of annulus.build_encoder or annulus.load_encoder. "
-            'Features of another network are annulus.Features({"pooled": NETWORK(IMAGES)}, LABELS, CLASSES)'
+            f"encoder is a {type(encoder).__name__}; give one of annulus.build_encoder or annulus.load_encoder, or any "
+            "network as annulus.ModuleEncoder(NETWORK, DIM)"
         )
-    rows = torch.arange(len(images))
-    return extract(encoder, ImageSet(Resident(images), labels.cpu(), rows, names), layers, torch.device(device))
+    has = [name for name in LAYERS if name != "map" or not isinstance(encoder, ModuleEncoder)]
+    if not layers or not set(layers) <= {*has}:
+        raise InputError(f"layers {layers!r}: give a list of {', '.join(has)}")
+    encoder, found = encoder.to(device), []
+
+    def outputs() -> Iterator[Mapping[Layer, Tensor]]:
+        for some, numbers in _batches(images, labels, classes):
+            found.append(numbers.cpu())
+            yield encode(encoder, _seen(encoder, some.to(device)), layers)
+
+    gathered = _gathered(outputs())
+    of_all = torch.cat(found)
+    highest = int(of_all.max()) if len(of_all) else -1
+    return Features(gathered, of_all, tuple(map(str, range(highest + 1))) if classes is None else tuple(classes))
 
 
 def extract(
@@ -89,19 +96,32 @@ def extract(
 ) -> Features:
     """The named layers of every image, seen through its plain centre view, of the encoder's own size if none is given.
 
-    Maps are kept as float16, in half the space: that rounds by one part in two thousand.
-
     Raises:
         InputError: when the encoder gives NaN or infinity.
     """
-    encoder = encoder.to(device)
-    chunks, store = [], images.images.on(device)
+    encoder, store = encoder.to(device), images.images.on(device)
     # An empty split gives one empty batch, and so the shapes.
-    for index, batch in store.in_turn(torch.arange(len(images)).split(batch_size)):
-        outputs = encode(encoder, center_view(batch, view_size or encoder.view_size, store.sizes_of(index)), layers)
+    batches = store.in_turn(torch.arange(len(images)).split(batch_size))
+    size = view_size or encoder.view_size
+    outputs = (encode(encoder, center_view(batch, size, store.sizes_of(index)), layers) for index, batch in batches)
+    return Features(_gathered(outputs), images.labels, images.classes)
+
+
+def _gathered(batches: Iterable[Mapping[Layer, Tensor]]) -> dict[Layer, Tensor]:
+    """The layers of all batches, on the CPU.
+
+    Maps are kept as float16, in half the space: that rounds by one part in two thousand.
+
+    Raises:
+        InputError: for NaN or infinity, or without a batch.
+    """
+    chunks = []
+    for outputs in batches:
         kept = {name: values.half() if name == "map" else values for name, values in outputs.items()}
         chunks.append({name: values.contiguous().cpu() for name, values in kept.items()})
-    gathered = {name: torch.cat([chunk[name] for chunk in chunks]) for name in layers}
+    if not chunks:
+        raise InputError("there is no batch of images; give one or more (an iterator is used up by its first loop)")
+    gathered = {name: torch.cat([chunk[name] for chunk in chunks]) for name in chunks[0]}
     for name, values in gathered.items():
         if not values.isfinite().all():
             row = int((~values.isfinite()).flatten(1).any(dim=1).nonzero()[0])
@@ -109,4 +129,47 @@ def extract(
                 f"the encoder's {name} features of image {row} are not finite; "
                 "its weights are damaged or its training diverged: train it again with a lower learning rate"
             )
-    return Features(gathered, images.labels, images.classes)
+    return gathered
+
+
+def _seen(encoder: AnyEncoder, images: Tensor) -> Tensor:
+    """What the encoder sees of images: of bytes its evaluation view, floats as they are."""
+    if images.is_floating_point():
+        return images
+    return images.float() / 255 if isinstance(encoder, ModuleEncoder) else center_view(images, encoder.view_size)
+
+
+def _batches(
+    images: Tensor | Iterable[Sequence[Any]], labels: Tensor | None, classes: Sequence[str] | None
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Batches of images and labels.
+
+    Raises:
+        InputError: when they are of other types or numbers, or there are fewer classes.
+    """
+    if isinstance(images, Tensor):
+        labels = torch.full(images.shape[:1], UNLABELLED) if labels is None else labels
+        _check(images, labels, classes)
+        yield from zip(images.split(BATCH_SIZE), labels.split(BATCH_SIZE), strict=True)
+        return
+    if not isinstance(images, Iterable) or labels is not None:
+        given = f"a {type(images).__name__}" if labels is None else "batches, and labels beside them"
+        raise InputError(f"images are {given}; give a tensor and its labels, or batches (images, labels) alone")
+    for batch in images:
+        if not isinstance(batch, Sequence) or len(batch) < 2:
+            kind = f"of {len(batch)}" if isinstance(batch, Sequence) else f"a {type(batch).__name__}"
+            raise InputError(f"a batch is {kind}; give batches (images, labels), as a DataLoader of such pairs does")
+        _check(*batch[:2], classes)  # what follows, such as lightly's file names, says nothing here
+        yield batch[0], batch[1]
+
+
+def _check(images: Tensor, labels: Tensor, classes: Sequence[str] | None) -> None:
+    """Refuse images and labels of other types or numbers, and of more classes."""
+    if not isinstance(images, Tensor) or not (images.dtype == torch.uint8 or images.is_floating_point()):
+        kind = f"{images.dtype} of shape {tuple(images.shape)}" if isinstance(images, Tensor) else type(images).__name__
+        raise InputError(f"images are {kind}; give bytes, torch.uint8 of shape (n, 3, height, width), or floats")
+    if not isinstance(labels, Tensor) or labels.dtype != torch.int64 or labels.shape != images.shape[:1]:
+        kind = f"{labels.dtype} of shape {tuple(labels.shape)}" if isinstance(labels, Tensor) else type(labels).__name__
+        raise InputError(f"labels are {kind}; give a class number for each of {len(images)} images, torch.int64")
+    if classes is not None and len(labels) and (highest := int(labels.max())) >= len(classes):
+        raise InputError(f"labels reach {highest}, but there are {len(classes)} classes; give all classes' names")

@@ -91,30 +91,33 @@ def nearest_labels(
 class KnnSettings(Section):
     """Settings of kNN: k neighbours in a layer's features, weighted by exp(similarity / temperature).
 
-    >>> annulus.KnnSettings(k=200, temperature=0.07, layer="pooled")
-    KnnSettings(k=200, temperature=0.07, layer='pooled')
+    The defaults of k and temperature are those of Wu et al. 2018, arXiv:1805.01978, Section 3.4.
+
+    >>> annulus.KnnSettings(k=20)
+    KnnSettings(k=20, temperature=0.07, layer='pooled')
     """
 
-    k: Steps
-    temperature: Temperature
-    layer: Literal["pooled", "embedding"]
+    k: Steps = 200
+    temperature: Temperature = 0.07
+    layer: Literal["pooled", "embedding"] = "pooled"
 
 
-def evaluate_knn(train: Features, test: Features, params: KnnSettings) -> Neighbours:
+def evaluate_knn(train: Features, test: Features, params: KnnSettings | None = None) -> Neighbours:
     """kNN accuracy of the test images as queries against the training images as bank, in percent.
 
-    Top-5 counts a label among the five classes with the most votes; with five classes or fewer, any class
-    that has a neighbour is among them.
+    `params`: by default `KnnSettings()`. Where the bank has fewer than k images, all of them vote, and a warning says
+    so. Top-5 counts a label among the five classes with the most votes; with five classes or fewer, any class that has
+    a neighbour is among them.
 
     Raises:
         InputError: when the two splits name different classes, or features hold NaN or infinity.
 
     >>> train = annulus.Features({"pooled": torch.eye(4)}, labels=torch.tensor([0, 0, 1, 1]), classes=("cat", "dog"))
     >>> test = annulus.Features({"pooled": torch.eye(4)[[0, 3]]}, labels=torch.tensor([0, 1]), classes=("cat", "dog"))
-    >>> settings = annulus.KnnSettings(k=1, temperature=0.07, layer="pooled")
-    >>> annulus.evaluate_knn(train, test, settings).metrics["top1_percent"]
+    >>> annulus.evaluate_knn(train, test, annulus.KnnSettings(k=1)).metrics["top1_percent"]
     100.0
     """
+    params = params or KnnSettings()
     check_same_classes(train, test)
     k = _neighbours(params.k, len(train.labels))
     # From the training file: the test images may lack a class.

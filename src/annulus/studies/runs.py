@@ -188,7 +188,7 @@ def probe(training: Training, splits: Splits, trial: Trial) -> tuple[dict[str, N
     features = [extract(encoder, split, list(layers), training.device) for split in images]
     nearest = evaluate_knn(features[0], features[2], trial.knn)
     if of_features:
-        linear = probe_features(*features, **settings)
+        linear = probe_features(features[0], features[2], validation=features[1], **settings)
     else:
         linear = probe_views(encoder, *images, views=trial.run.views, **settings)
     probes = {

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from annulus.config.params import filled
 from annulus.device.device import pick_device
@@ -65,8 +64,7 @@ def evaluate_transfer(shared: Mapping[str, Any], key: tuple[str, int]) -> Mappin
     encoder = normalised(load_encoder(shared["encoders"][variant] / f"{seed}.safetensors"), train)
     layers = sorted({probe.layer, "pooled"})
     known, asked = (extract(encoder, images, layers, device) for images in (train, test))
-    none = extract(encoder, train.take(torch.arange(0)), layers, device)
-    linear = probe_features(known, none, asked, *probe.linear, seed, device)
+    linear = probe_features(known, asked, *probe.linear, seed=seed, device=device)
     classes = test_classes(shared["target"], test.classes, few.class_splits)
     random = generator(shared["episodes_seed"], "episodes", shared["target"])
     episodes = draw_episodes(test.labels, classes, few.ways, few.shots, few.queries, few.episodes, random)
