@@ -3,13 +3,20 @@
 import math
 import os
 import re
+import runpy
 import subprocess
 import sys
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
+from unittest import mock
 
 import pytest
+import torch
+import torch.distributed as dist
 import warm
 from by_path import ROOT
+from gloo import together
 from test_public import EXAMPLES, NAMES
 from without import run_without
 
@@ -56,6 +63,27 @@ def test_ring_negatives_in_a_lightning_module_learn_to_tell_images_apart(tmp_pat
     first, last = (sum(some) / 4 for some in (found[4:8], found[-4:]))  # the queue's keys are random until it is full
     assert last < first - 0.2
     assert last < math.log(65) - 0.6
+
+
+def ddp_moco():
+    """What the example prints in this process of a group, and its method's state."""
+    said = StringIO()
+    group = mock.patch.multiple(dist, init_process_group=mock.DEFAULT, destroy_process_group=mock.DEFAULT)
+    with group, redirect_stdout(said), torch.random.fork_rng():
+        found = runpy.run_path(str(EXAMPLES / "ddp_moco.py"))
+    return said.getvalue(), found["method"].state_dict()
+
+
+@pytest.mark.slow
+def test_moco_learns_under_distributed_data_parallel_and_all_processes_hold_the_same():
+    (said, state), (silent, other) = together(ddp_moco)
+    found = losses(said)
+    assert (len(found), silent) == (48, "")
+    first, last = (sum(some) / 4 for some in (found[4:8], found[-4:]))  # the queue's keys are random until it is full
+    assert last < first - 0.2
+    assert last < math.log(65) - 0.6
+    assert state["queues.0.images"].sort().values.tolist() == list(range(64))  # an epoch's, of both processes
+    torch.testing.assert_close(other, state, rtol=0, atol=0)
 
 
 @pytest.mark.slow

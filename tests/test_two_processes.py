@@ -21,10 +21,11 @@ from by_path import ROOT
 from gloo import together
 from safetensors.torch import load_file
 from settings import SMALL, changed, run, stripes
+from torch.nn.parallel import DistributedDataParallel
 
 import annulus
 from annulus.bounds import cpc, mlcpc
-from annulus.device.distributed import local, mean_, rank
+from annulus.device.distributed import local, mean_, rank, world_size
 from annulus.device.rng import generator
 from annulus.encoders.batchnorm import SyncBatchNorm
 from annulus.errors import InputError
@@ -201,6 +202,8 @@ def own_loop(name):
     network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 6))
     torch.nn.init.normal_(network[1].weight, generator=random)
     torch.nn.init.zeros_(network[1].bias)
+    if world_size() > 1:
+        network = DistributedDataParallel(network)
     contrast = annulus.ContrastConfig(annulus.negatives.Ball(outer=0.9), negatives=4)
     method = method.create(network, images=24, dim=6, temperature=0.5, contrast=contrast, **settings)
     optimizer, losses = torch.optim.SGD(network.parameters(), lr=0.1), []
@@ -209,8 +212,6 @@ def own_loop(name):
         step = method.loss(views, index)
         optimizer.zero_grad()
         step.estimate.loss.backward()
-        for weight in network.parameters():
-            mean_(weight.grad)  # what DistributedDataParallel does
         optimizer.step()
         method.after_step(index, step)
         losses.append(mean_(step.estimate.loss_nats.clone()))
