@@ -93,6 +93,13 @@ def test_every_side_has_its_own_similarities_and_sets(comparisons):
         members(sets.similarity[0], OWN, Ball(0.01))
 
 
+def test_a_sampler_that_asks_for_images_is_left_out_with_the_reason(comparisons):
+    asking = type("Asking", (Uniform,), {"clustering": "images"})()
+    sets = candidate_sets(comparisons, OWN, {"asking": (asking, 1.0), "ball": (Ball(0.5), 1.0)}, seed=0)
+    assert sets.faults == {"asking": "sampler asking asks which images the rows are of, which snapshots do not say"}
+    assert sets.chosen.keys() == {"ball"}
+
+
 def test_a_cave_s_clusters_are_those_of_the_rows_and_follow_the_seed(comparisons):
     samplers = {"ball": (Ball(0.5), 1.0), "cave": (CAVE, 1.0), "training": (CAVE, 1.0)}
     sets, again, other = (candidate_sets(comparisons, OWN, samplers, seed=seed) for seed in (0, 0, 1))

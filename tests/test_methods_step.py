@@ -11,8 +11,9 @@ from plain_objectives import assert_same, plain_embeddings, plain_of
 
 from annulus.device.rng import derive
 from annulus.encoders.module_encoder import ModuleEncoder
+from annulus.methods.step import Setting
 from annulus.negatives.clusters import kmeans
-from annulus.negatives.samplers import Cave
+from annulus.negatives.samplers import Cave, Uniform
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 each_encoder = pytest.mark.parametrize("encoder", [cases.Given, cases.GivenPair])
@@ -181,6 +182,45 @@ def test_groups_set_for_the_clusters_are_left_out_of_a_queue_s_negatives(monkeyp
         left_out = sum(other) - int(marked.sum())
         assert not any(negative and not allowed for negative, allowed in zip(marked, other, strict=True))
         assert left_out in (0, 1), "of a query without a key in the queue, the ball leaves out the last rank"
+
+
+told = []
+
+
+class Asking(Uniform):
+    """Keeps what it is told of the images."""
+
+    clustering = "images"
+
+    def draw(self, scores, self_index, k, generator, progress=1.0, clusters=None):
+        told.append((scores, clusters))
+        return super().draw(scores, self_index, k, generator)
+
+
+@pytest.mark.parametrize("name", cases.PARAMS)
+def test_a_sampler_that_asks_is_told_the_image_of_each_column_and_of_each_query(name):
+    told.clear()
+    setting = Setting(cases.config_of(Asking()), cases.IMAGES, cases.IMAGES, cases.QUEUE, cases.SEED, cases.CPU)
+    params, encoder = cases.PARAMS[name], cases.Given(torch.Generator().manual_seed(2))
+    method = params.method(encoder, params, setting).double()
+    method.before_epoch(0, cases.images_embedded)  # clusters nothing: each image stays its own
+    if name == "moco":
+        method.queues[0].images[:9] = torch.tensor([7, 3, 40, -1, 0, 3, 22, 1, -1])
+    loss = method.loss(cases.VIEWS[cases.Given], cases.INDEX).estimate.loss
+    [(scores, clusters)] = told
+    expected = {
+        "ir": torch.arange(cases.IMAGES),
+        "moco": torch.tensor([7, 3, 40, -1, 0, 3, 22, 1, -1] + [-1] * (cases.QUEUE - 9)),
+        "simclr": cases.INDEX.repeat(2)[torch.tensor([cases.columns_of(view) for view in range(2 * cases.BATCH)])],
+        "simo": cases.INDEX,
+    }[name]
+    assert clusters.columns.tolist() == [expected.tolist()]
+    assert clusters.queries.tolist() == [cases.INDEX.tolist() * method.queries_per_image]
+    clusters.check(*scores.shape)
+    plain = params.method(encoder, params, setting._replace(contrast=cases.config_of())).double()
+    if name == "moco":
+        plain.queues[0].images.copy_(method.queues[0].images)
+    assert plain.loss(cases.VIEWS[cases.Given], cases.INDEX).estimate.loss == loss
 
 
 def test_images_are_embedded_for_clusters_and_for_nothing_else():

@@ -193,6 +193,7 @@ sampler is a str; give one such as annulus.negatives.Ring | ContrastConfig("ring
 bound is a function; give one such as annulus.bounds.InfoNCE(), or your own, of | ContrastConfig(bound=infonce)
 sampler is a function; give one such as annulus.negatives.Ring(inner=0.01, outer=0.1), or your | ContrastConfig(ring)
 sampler is the class Ring; give one such as annulus.  | ContrastConfig(Ring)
+clustering of Own is 'image'; give "images", by which | ContrastConfig(own_sampler)
 neighbours is a str; give one such as annulus.negativ | ContrastConfig(neighbours="s")
 rate 0.5: an update keeps this share                  | MemoryBank(4, 2, "0.5", random)
 a memory of 4.0 rows of 2 numbers holds nothing       | KeyQueue(4.0, 2, random)
@@ -280,6 +281,7 @@ from annulus.negatives import Clusters, Ring, Uniform, ball, cave, ring, uniform
 scores, own, random, unit = torch.zeros(2, 40), torch.arange(2), torch.Generator(), torch.eye(2)
 contrast, network = Contrast(ContrastConfig(), 40, 0, torch.device("cpu")), torch.nn.Linear(2, 3)
 own_encoder = ModuleEncoder(torch.nn.Flatten(), dim=48)
+own_sampler = type("Own", (Uniform,), {"clustering": "image"})()
 square, spoilt = torch.zeros(1, 3, 4, 4, dtype=torch.uint8), scores.clone()
 ids = torch.zeros(1, 40, dtype=torch.int64)
 spoilt[0, 1] = nan

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from annulus.device.rng import derive
 from annulus.errors import InputError
-from annulus.negatives.clusters import Clusters, fewer_clusters, kmeans
+from annulus.negatives.clusters import Clustering, Clusters, fewer_clusters, kmeans
 from annulus.negatives.samplers import Cave, Sampler
 
 Comparison = tuple[Float[Tensor, "q d"], Float[Tensor, "n d"]]  # queries, and the rows that they are compared with
@@ -94,7 +94,8 @@ def candidate_sets(
     seed: int,
 ) -> CandidateSets:
     """Candidate sets of named samplers, each with its progress of annealing; caves share their clusters."""
-    clustering = next((sampler.clustering for sampler, _ in samplers.values() if sampler.clustering), None)
+    asked = [sampler.clustering for sampler, _ in samplers.values()]
+    clustering = next((each for each in asked if isinstance(each, Clustering)), None)
     sets = CandidateSets([], {name: [] for name in samplers}, {})
     for number, (queries, rows) in enumerate(comparisons):
         sets.similarity.append(queries @ rows.T)
@@ -103,6 +104,9 @@ def candidate_sets(
             assignments = kmeans(rows, *clustering, derive(seed, number))
             clusters = Clusters(assignments, assignments[:, self_index])
         for name, (sampler, progress) in samplers.items():
+            if sampler.clustering == "images":
+                sets.faults[name] = f"sampler {name} asks which images the rows are of, which snapshots do not say"
+                continue
             try:
                 sets.chosen[name].append(members(sets.similarity[-1], self_index, sampler, progress, clusters))
             except InputError as error:

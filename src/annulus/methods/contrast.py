@@ -74,6 +74,12 @@ class ContrastConfig:
             given = getattr(self, name)
             if not isinstance(given, kind) or isinstance(given, type):  # a class has what the protocol asks for, too
                 raise InputError(f"{name} is {_kind(given)}; give one such as annulus.{example}")
+        clustering = self.sampler.clustering
+        if clustering not in (None, "images") and not isinstance(clustering, Clustering):
+            raise InputError(
+                f'clustering of {type(self.sampler).__name__} is {clustering!r}; give "images", by which `draw` gets '
+                "the image of each column, or leave it out"
+            )
         if self.neighbours is not None and self.bound.neighbours == "refused":
             raise InputError(
                 f"{type(self.bound).__name__} takes one positive per query, but {type(self.neighbours).__name__} "
@@ -146,18 +152,19 @@ class Contrast(Drawing):
         self.generator = generator(seed, "negatives", name, device=device)
         self._had_neighbours = False
         for buffer, clustering in self._clusterings():
-            runs = 0 if clustering is None else clustering.runs
-            self.register_buffer(buffer, torch.zeros(runs, images, dtype=torch.int32))
+            runs = clustering.runs if isinstance(clustering, Clustering) else 0
+            first = torch.zeros(runs, images, dtype=torch.int32)
+            self.register_buffer(buffer, torch.arange(images)[None] if clustering == "images" else first)
 
     @property
     def needs_clusters(self) -> bool:
         """True if `cluster` must be called before each epoch."""
-        return any(clustering is not None for _, clustering in self._clusterings())
+        return any(isinstance(clustering, Clustering) for _, clustering in self._clusterings())
 
     def cluster(self, embeddings: Float[Tensor, "images d"], epoch: int) -> None:
         """Cluster the training images anew: for the sampler by its settings, for neighbours by theirs."""
         for buffer, clustering in self._clusterings():
-            if clustering is not None:
+            if isinstance(clustering, Clustering):
                 seed = derive(self.seed, "clusters", self.name, epoch)
                 setattr(self, buffer, kmeans(embeddings, *clustering, seed))
 
@@ -259,8 +266,8 @@ class Contrast(Drawing):
         found = of_images[:, column_images.clamp_min(0)]
         return Clusters(found.where(column_images >= 0, -1), of_images[:, index])
 
-    def _clusterings(self) -> list[tuple[str, Clustering | None]]:
-        """The buffers that hold clusters, and the settings by which they are made."""
+    def _clusterings(self) -> list[tuple[str, Clustering | Literal["images"] | None]]:
+        """The buffers that hold clusters, and the settings by which they are made; `images` stay as they are."""
         sampler, neighbours = self.config.sampler, self.config.neighbours
         return [
             ("clusters", sampler.clustering),

@@ -21,23 +21,25 @@ from annulus.settings import ClusterCount, Repeats, Section, Share, Steps
 class Sampler(Section):
     """Base class of samplers: a frozen dataclass of settings that draws negatives, of the ranks `shares` or otherwise.
 
-    Of a bank, column i is image i. Of a queue or a batch, `self_index` says where the query's own keys are, and no
-    sampler is told which images the others are of: where these matter, set the clusters of a `Cave`.
+    `self_index` says where the query's own columns are. A sampler to which the images of the others matter has the
+    class attribute `clustering = "images"`: each image is then a cluster of its own. So `clusters.columns[0]` holds the
+    number of each column's image, -1 where a queue has none yet, and `clusters.queries[0]` that of each query's.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
     ... class OtherVideo(annulus.negatives.Sampler):  # the closest share, but of another video: images 0 to 9, 10 to 19
     ...     outer: float
+    ...     clustering = "images"
     ...
     ...     @property
     ...     def shares(self):
     ...         return 0.0, self.outer
     ...
     ...     def draw(self, scores, self_index, k, generator, progress=1.0, clusters=None):
-    ...         own_video = self_index[:, None] // 10 * 10 + torch.arange(10)
-    ...         return annulus.negatives.ball(scores, own_video, self.outer, k, generator)
+    ...         videos = annulus.negatives.Clusters(clusters.columns // 10, clusters.queries // 10)  # -1 stays -1
+    ...         return annulus.negatives.cave(scores, self_index, self.outer, videos, k, generator)
     >>> network = nn.Sequential(nn.Flatten(), nn.Linear(192, 16))
-    >>> contrast = annulus.ContrastConfig(OtherVideo(outer=0.05), negatives=64)
+    >>> contrast = annulus.ContrastConfig(OtherVideo(outer=0.5), negatives=64)
     >>> method = annulus.IR.create(network, images=100, dim=16, contrast=contrast)
     >>> method.loss([torch.rand(8, 3, 8, 8)], torch.arange(8)).estimate.ceiling_nats  # log 65
     tensor(4.1744)
@@ -49,8 +51,8 @@ class Sampler(Section):
         raise NotImplementedError(f"{type(self).__name__} has no shares: the (inner, outer) borders of its set")
 
     @property
-    def clustering(self) -> Clustering | None:
-        """Settings of the clustering, where clusters are needed."""
+    def clustering(self) -> Clustering | Literal["images"] | None:
+        """Settings of the clustering, where clusters are needed; "images": each image is one."""
         return None
 
     def draw(
