@@ -13,7 +13,8 @@ from test_studies_outcomes import outcome
 
 from annulus.errors import InputError
 from annulus.negatives.samplers import Ball, Uniform
-from annulus.studies.runs import Trial
+from annulus.studies.grid import part_settings
+from annulus.studies.runs import Trial, trial_of
 from annulus.studies.study import Study
 
 part = script("stages/study_part.py")
@@ -107,3 +108,12 @@ def test_a_part_without_a_sweep_is_accuracy_over_epochs(made):
     epochs = [("1", "10.0", ""), ("2", "20.0", "")]  # one seed has no interval
     assert [tuple(row.values()) for row in figure] == [(name, *epoch) for name in series for epoch in epochs]
     assert [(point["series"], point["value"]) for point in points] == [("none", ""), ("ball", "")]
+
+
+def test_the_rate_of_linear_scaling_is_in_proportion_to_the_batch_and_no_more():
+    """A setting is per 256 images, so that the batch alone changes."""
+    study = Study(ROOT / "params.yaml", ROOT / "stages/cifar10_negatives/params.yaml")
+    runs = [trial_of(point["run"], 0).run for point in part_settings(study, "linear-scaling")["points"]]
+    assert [run.budget.batch_size for run in runs] == [32, 64, 128]
+    per_query = [run.learning_rate / run.budget.batch_size for run in runs]
+    assert per_query == pytest.approx([per_query[0]] * 3)
