@@ -1,15 +1,19 @@
 """Snapshots: of which epochs and images, what is in them for each method, and that training never notices."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from method_cases import assert_equal_states
 from settings import CPU, chosen, killed_after, run, stripes
 
 from annulus.files.packed import read_packed
+from annulus.files.store import Resident
 from annulus.running.checkpoint import Checkpoint
 from annulus.training import snapshots as module
 from annulus.training.snapshots import MOST_SNAPSHOTS, Snapshots
 from annulus.views.recipe import augment, center_view
+from annulus.views.settings import Patches, ViewSet
 
 MEMORY = {"ir": "bank", "cmc": "bank", "moco": "queue", "simclr": "batch"}
 
@@ -119,3 +123,16 @@ def test_the_last_snapshot_holds_what_the_trained_encoder_makes_of_the_images(me
     assert not torch.equal(last["queries"], last["second"])
     snapshots.after_epoch(3, training.method)
     torch.testing.assert_close(snapshots.taken[-1], last, rtol=0, atol=0), "the views are the same at every epoch"
+
+
+@pytest.mark.parametrize(("pattern", "equal"), [(4, True), (24, False)], ids=["repeats", "does not"])
+def test_with_patches_the_two_views_are_of_the_patches_at_a_distance_that_training_sees(pattern, equal):
+    """Of images that repeat after 4 pixels, patches 4 pixels apart are the same, wherever the first one is."""
+    tile = torch.randint(0, 256, (20, 3, pattern, pattern), generator=torch.Generator().manual_seed(0))
+    store = Resident(tile.to(torch.uint8).repeat(1, 1, 24 // pattern, 24 // pattern))
+    snapshots = Snapshots(replace(stripes(20, 0), images=store), ViewSet(patches=Patches(offset=4)), 1, 0, CPU)
+    snapshots.after_epoch(1, run({}).method)
+    taken = snapshots.taken[0]
+    middle = taken["current"][torch.searchsorted(snapshots.images, snapshots.query_images)]
+    assert torch.equal(taken["queries"], taken["second"]) == equal
+    assert not torch.equal(taken["queries"], middle)

@@ -17,7 +17,8 @@ from annulus.files.images import ImageSet
 from annulus.files.packed import write_packed
 from annulus.files.store import BATCH_SIZE
 from annulus.methods.step import Method
-from annulus.views.recipe import augment, center_view
+from annulus.views.patches import views_of
+from annulus.views.recipe import center_view
 from annulus.views.settings import ViewSet
 
 # Of 4,000 images, one takes a sixth of an epoch's time: sixteen make a curve, and more would be felt.
@@ -52,10 +53,8 @@ class Snapshots:
         seen = generator(self.seed, "snapshot views")
         images, sizes = self.source.take(self.query_images), self.source.sizes_of(self.query_images)
         size = method.encoder.view_size
-        snapshot = {
-            name: _embedded(method, augment(images, self.views, size, seen, sizes=sizes))
-            for name in ("queries", "second")
-        }
+        views = views_of(images, self.views, size, [seen, seen], sizes=sizes)
+        snapshot = {name: _embedded(method, view) for name, view in zip(("queries", "second"), views, strict=True)}
         plain = [
             _embedded(method, center_view(some, size, self.source.sizes_of(index)))
             for index, some in self.source.in_turn(self.images.split(BATCH_SIZE))
