@@ -33,7 +33,7 @@ from annulus.device.rng import generator
 from annulus.device.threads import threads
 from annulus.files.results import write_bytes
 from annulus.files.sheets import png, sheet, tile
-from annulus.views.recipe import augment
+from annulus.views.patches import views_of
 from annulus.views.sets import view_set
 from annulus.views.settings import ViewSet
 
@@ -141,7 +141,7 @@ def views_sheet(files: Sequence[Path], views: ViewSet | str, image_size: int, vi
     for place, file in enumerate(files):
         pixels = torch.from_numpy(decode(file, image_size).transpose(2, 0, 1).copy())
         random = generator(0, "look", place)
-        seen = augment(pixels.expand(VIEWS, *pixels.shape), views, view_size, random)
+        [seen] = views_of(pixels.expand(VIEWS, *pixels.shape), views, view_size, [random])
         drawn = [tile((view.clamp(0, 1) * 255).round().byte(), TILE) for view in seen]
         rows.append(("", [tile(pixels, TILE), None, *drawn]))
     return sheet(rows)
