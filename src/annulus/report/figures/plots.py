@@ -78,7 +78,7 @@ FINDINGS = {
     "curve.bound": "The bound, log(1 + K) minus the loss, on the information between views; its ceiling is log(1 + K).",
     "curve.accuracy": "Share of the validation images whose nearest row of the memory has their class.",
     "curve.share": "Ranks by similarity to the query, closest first, between which the negatives are drawn.",
-    "curve.gradient": "Line: mean over the steps of an epoch. Band: one standard deviation on each side.",
+    "curve.gradient": "Line: mean over the queries of an epoch. Band: one standard deviation on each side.",
     "curve.linear": "Features are frozen; the last epoch is what is reported.",
     "diagnostics.radii": "Cosine similarity to the query at which the ring begins and ends, and the set that training "
     "drew from; mean over fixed queries.",
@@ -201,7 +201,8 @@ PLOTS = [
     _swept("eqco.fig3", "negatives/eqco-simo", "K, negatives", "SiMo with and without EqCo", "linear_top1"),
     Plot("eqco.fig4", "Gradient's norm with and without EqCo", "papers", ("cifar10_negatives/eqco-moco.csv",),
          partial(accuracy, x="value", y="gradient_mean_norm", half="gradient_std_norm", log_x=True,
-                 label="K, negatives", unit="gradient norm"), bars="Bars: standard deviation over steps."),
+                 label="K, negatives", unit="gradient norm"),
+         bars="Bars: standard deviation over the last epoch's queries."),
     Plot("eqco.table9", "InfoNCE and EqCo on Gaussians of known information", "papers", ("estimators/gaussians.csv",),
          gaussians, bars=SEEDS),
     Plot("ring.fig2a", "Hard negatives from the start, or later", "papers", ("cifar10_negatives/start.csv",),
