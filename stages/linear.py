@@ -17,6 +17,7 @@ from annulus.files.right import by_number, write_right
 from annulus.pipeline.stage import Results, run_stage
 from annulus.running import progress
 from annulus.running.workers import map_seeds
+from annulus.views.splits import keeping_colour
 
 READS = ["seeds", "linear", "view_sets.${views}", "scales.${scale}.linear"]
 PATHS = ["images", "encoders", "features", "metrics", "right", "history", "confusion"]
@@ -45,7 +46,8 @@ def fit(params: Mapping[str, Any], paths: argparse.Namespace, seed: int) -> Outc
     settings |= {"seed": seed, "device": pick_device()}
     if params["linear"].inputs == "views":
         train, validation, test = (load_images(paths.images / f"{split}.safetensors").labelled() for split in SPLITS)
-        views, encoder = params["view_sets.${views}"], load_encoder(paths.encoders / f"{seed}.safetensors")
+        encoder = load_encoder(paths.encoders / f"{seed}.safetensors")
+        views = keeping_colour(params["view_sets.${views}"], encoder.config.split)
         outcome = probe_views(encoder, train, validation, test, views=views, **settings)
     else:
         train, validation, test = (load_features(paths.features / str(seed), split) for split in SPLITS)

@@ -147,6 +147,23 @@ def test_a_linear_probe_of_views_is_that_of_the_main_line(splits, one_thread, mo
     assert right["linear_top1_percent"] == alone.right["top1_percent"].tolist()
 
 
+def test_a_linear_probe_of_views_sees_those_of_pretraining_which_of_a_colour_split_keep_their_colour(
+    splits, one_thread, monkeypatch
+):
+    """arXiv:2005.13149, Appendix C.2: augmentations as in pretraining."""
+    seen = []
+
+    def watched(*arguments, views, **settings):
+        seen.append(views)
+        return probe_views(*arguments, views=views, **settings)
+
+    monkeypatch.setattr(module, "probe_views", watched)
+    for split in ("none", "lab"):
+        changes = {"split": split, "linear.inputs": "views"}
+        probe(Trials(splits).training(variant(0, changes)), splits, variant(0, changes))
+    assert [views.grayscale for views in seen] == [0.2, 0.0]
+
+
 def test_runs_of_one_seed_share_weights_order_and_views(splits, monkeypatch):
     """And of another seed none of them."""
     seen: dict[object, list] = {}

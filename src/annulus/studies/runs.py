@@ -190,7 +190,7 @@ def probe(training: Training, splits: Splits, trial: Trial) -> tuple[dict[str, N
     if of_features:
         linear = probe_features(features[0], features[2], validation=features[1], **settings)
     else:
-        linear = probe_views(encoder, *images, views=trial.run.views, **settings)
+        linear = probe_views(encoder, *images, views=training.settings.views, **settings)
     probes = {
         "linear_top1_percent": (linear, "top1_percent"),
         "knn_top1_percent": (nearest, "top1_percent"),

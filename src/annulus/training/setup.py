@@ -20,7 +20,7 @@ from annulus.training.run import Run
 from annulus.training.small_data import for_few_images
 from annulus.training.space import bytes_needed
 from annulus.views.settings import ViewSet
-from annulus.views.splits import FrequencySplit, channel_statistics
+from annulus.views.splits import channel_statistics, keeping_colour
 
 log = logging.getLogger("annulus")
 
@@ -71,17 +71,14 @@ def build_training(run: Run, images: ImageSet, validation: ImageSet, device: tor
 
 
 def view_set(run: Run) -> ViewSet:
-    """The views that a method sees: without greyscale where colours are split, which a grey view lacks.
-
-    Source: Wu et al. 2020, arXiv:2005.13149, Appendix C.2.
-    """
-    if run.split is None or isinstance(run.split, FrequencySplit) or run.views.grayscale == 0:
-        return run.views
-    log.info(
-        "a split of colours leaves out the views' greyscale (probability %g): a grey view has none",
-        run.views.grayscale,
-    )
-    return replace(run.views, grayscale=0.0)
+    """The views that a method sees: a split of colours leaves out their greyscale."""
+    views = keeping_colour(run.views, run.split)
+    if views != run.views:
+        log.info(
+            "a split of colours leaves out the views' greyscale (probability %g): a grey view has none",
+            run.views.grayscale,
+        )
+    return views
 
 
 def encoder_config(run: Run, images: ImageSet) -> EncoderConfig:

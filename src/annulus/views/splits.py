@@ -4,7 +4,7 @@ Source: Tian et al. 2019, arXiv:1906.05849, Section 3 (CMC); Tian et al. 2020, a
 5.2.3.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
 
@@ -16,6 +16,7 @@ from annulus.errors import InputError
 from annulus.files.store import Store, pieces
 from annulus.views.gaussian import gaussian_blur
 from annulus.views.learned import LearnedSplit
+from annulus.views.settings import ViewSet
 from annulus.views.spaces import LEVEL, SPACES, rgb_to_lab
 
 COLOURLESS = 0.5  # standard deviation of CIELAB's a or b: rounding greys to 8 bits gives 0.2, one level up or down 0.6
@@ -76,6 +77,14 @@ class FrequencySplit:
 
 
 Split = ColourSplit | FrequencySplit | LearnedSplit
+
+
+def keeping_colour(views: ViewSet, split: Split | None) -> ViewSet:
+    """The views without greyscale where colours are split, which a grey view lacks.
+
+    Source: Wu et al. 2020, arXiv:2005.13149, Appendix C.1.
+    """
+    return views if split is None or isinstance(split, FrequencySplit) else replace(views, grayscale=0.0)
 
 
 def split_of(described: Any) -> Split | None:
