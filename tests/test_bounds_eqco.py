@@ -108,3 +108,22 @@ def test_the_eqco_estimate_hardly_depends_on_the_number_of_negatives(keyed):
     assert max(eqco) - min(eqco) < 0.1
     plain = [math.log(1 + k) - infonce(own, scores[:, :k]).item() for k in (256, 4096)]
     assert plain[1] - plain[0] > 3 * (max(eqco) - min(eqco))
+
+
+def test_one_step_of_twice_the_queries_at_twice_the_rate_is_two_steps_to_first_order(keyed):
+    """eqco section 3, 8: the loss is a mean over queries, so the rate goes with their number."""
+    queries, positives, keys = keyed[0][:8], keyed[1][:8], keyed[2][:64]
+
+    def stepped(weight, some, rate):
+        weight = weight.clone().requires_grad_()
+        embedded = queries[some] @ weight
+        own = (embedded * positives[some]).sum(dim=1, keepdim=True) / TEMPERATURE
+        [gradient] = torch.autograd.grad(infonce(own, margin(embedded @ keys.T / TEMPERATURE, EQCO_ALPHA)), weight)
+        return (weight - rate * gradient).detach()
+
+    def apart(rate):
+        start = torch.eye(16, dtype=torch.float64)
+        twice = stepped(stepped(start, slice(4), rate), slice(4, 8), rate)
+        return (stepped(start, slice(8), 2 * rate) - twice).norm() / rate
+
+    assert apart(1e-3) / apart(1e-4) == pytest.approx(10, rel=0.05)
