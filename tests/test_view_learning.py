@@ -158,6 +158,14 @@ def test_a_batch_of_labelled_images_has_each_images_own_label():
         assert torch.equal(batch.labels, labels[shown])
 
 
+def test_a_generator_s_images_are_not_made_grey():
+    """Its channels are told apart by colour, and the encoders of its views see no grey image either."""
+    grey = replace(SEEN, views=replace(SEEN.views, grayscale=1.0))
+    batch = Batches(PARAMS, grey, IMAGES, 0, CPU).draw()
+    for images in (batch.images, batch.labelled):
+        assert (images.amax(dim=1) - images.amin(dim=1)).amax(dim=(1, 2)).min() > 0.02
+
+
 def test_the_seed_decides_everything(whole):
     assert same(whole, made())
     assert not same(whole, made(seed=1))

@@ -1,5 +1,6 @@
 """Batches for a view generator: views of all training images, and of the few whose labels it may use."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -51,14 +52,18 @@ def labelled_images(images: ImageSet, share: float, seed: int) -> Labelled:
 
 
 class Batches:
-    """Batches drawn with replacement, each image seen through the study's view set."""
+    """Batches drawn with replacement, each image seen through the study's view set.
+
+    Without greyscale, as for every split of colours: the channels of a grey view are one and the same.
+    """
 
     def __init__(self, params: GeneratorParams, seen: Seen, images: ImageSet, seed: int, device: torch.device) -> None:
         """
         Raises:
             InputError: when a class has no labelled image.
         """
-        self.params, self.seen, self.store, self.device = params, seen, images.on(device).images, device
+        self.params, self.store, self.device = params, images.on(device).images, device
+        self.views, self.size = replace(seen.views, grayscale=0.0), seen.view_size
         self.labelled = labelled_images(images, params.labelled_share, seed) if params.sees_labels else None
         self.draws = generator(seed, "view learning")  # on the CPU: the same views on every device
 
@@ -75,4 +80,4 @@ class Batches:
 
     def _views(self, rows: Int64[Tensor, "b"]) -> Images:
         images, sizes = self.store.take(rows), self.store.sizes_of(rows)
-        return augment(images, self.seen.views, self.seen.view_size, self.draws, sizes=sizes)
+        return augment(images, self.views, self.size, self.draws, sizes=sizes)
