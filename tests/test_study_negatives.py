@@ -110,9 +110,9 @@ def test_a_part_without_a_sweep_is_accuracy_over_epochs(made):
     assert [(point["series"], point["value"]) for point in points] == [("none", ""), ("ball", "")]
 
 
-def test_the_rate_of_linear_scaling_is_in_proportion_to_the_batch_and_no_more():
+def test_the_rate_of_linear_scaling_is_in_proportion_to_the_batch_and_no_more(tmp_path):
     """A setting is per 256 images, so that the batch alone changes."""
-    study = Study(ROOT / "params.yaml", ROOT / "stages/cifar10_negatives/params.yaml")
+    study = Study(stated_params(tmp_path / "params.yaml"), ROOT / "stages/cifar10_negatives/params.yaml")
     runs = [trial_of(point["run"], 0).run for point in part_settings(study, "linear-scaling")["points"]]
     assert [run.budget.batch_size for run in runs] == [32, 64, 128]
     per_query = [run.learning_rate / run.budget.batch_size for run in runs]
