@@ -133,7 +133,7 @@ def _gathered(batches: Iterable[Mapping[Layer, Tensor]]) -> dict[Layer, Tensor]:
 
 
 def _seen(encoder: AnyEncoder, images: Tensor) -> Tensor:
-    """What the encoder sees of images: of bytes its evaluation view, floats as they are."""
+    """Input of the encoder: of bytes its evaluation view, floats as they are."""
     if images.is_floating_point():
         return images
     return images.float() / 255 if isinstance(encoder, ModuleEncoder) else center_view(images, encoder.view_size)

@@ -1,6 +1,5 @@
 """Batches for a view generator: views of all training images, and of the few whose labels it may use."""
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -13,6 +12,7 @@ from annulus.errors import InputError
 from annulus.files.images import ImageSet
 from annulus.studies.view_learning.params import GeneratorParams, Seen
 from annulus.views.recipe import augment
+from annulus.views.splits import ColourSplit, keeping_colour
 
 Images = Float[Tensor, "b 3 h w"]
 
@@ -63,7 +63,7 @@ class Batches:
             InputError: when a class has no labelled image.
         """
         self.params, self.store, self.device = params, images.on(device).images, device
-        self.views, self.size = replace(seen.views, grayscale=0.0), seen.view_size
+        self.views, self.size = keeping_colour(seen.views, ColourSplit(params.space)), seen.view_size
         self.labelled = labelled_images(images, params.labelled_share, seed) if params.sees_labels else None
         self.draws = generator(seed, "view learning")  # on the CPU: the same views on every device
 
