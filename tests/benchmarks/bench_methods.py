@@ -8,9 +8,10 @@ ResNet-18, 32 pixels, the same images, kinds of augmentation, heads and number o
 steps go round all contestants. Other libraries run in processes of their own (lightly_recipe.py, as its examples are
 and with `stems` tuned too; stable_pretraining_recipe.py, as its scripts are); each tries several numbers of loader
 workers up to the number of cores, and the fastest counts. Networks of ours compute in bfloat16 on a GPU, as do those of
-the tuned ones; on a CPU all compute in float32. A bare step is what no pipeline can spare: encoders forward
-and backward, the plain loss over all scores, the optimiser, the memory's update, on random views, without a sampler;
-another library's is its own step on random views. Whole epochs, with validation, stand beside as many bare steps.
+the tuned ones, and once more with ANNULUS_COMPILE=graphs; on a CPU all compute in float32. A bare step is what no
+pipeline can spare: encoders forward and backward, the plain loss over all scores, the optimiser, the memory's update,
+on random views, without a sampler; another library's is its own step on random views. Whole epochs, with validation,
+stand beside as many bare steps.
 """
 
 import json
@@ -26,6 +27,7 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -42,6 +44,7 @@ from annulus.methods.simclr import SimCLR
 from annulus.training.loop import Training
 
 IMAGES, BATCH, SIZE, QUEUE, LONG_QUEUE = 4_096, 256, 32, 4_096, 65_536
+GRAPH_STEPS = 12  # in which torch compiles and captures
 SMALL_BATCH = 32  # of most CIFAR-10 runs in this repository
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 FEW_CORES = 4  # beyond, no loader of one worker is the fastest
@@ -192,6 +195,12 @@ def against_peers(
     runs = [of_keys(method, "uniform", stem, QUEUE, batch, images, device) for _ in range(2)]
     bare, ours = bare_step(runs[0], batch), whole_step(runs[1])
     contestants = {"bare": turn_of(bare, 1, steps), "ours": turn_of(ours, 1, steps)}
+    if device.type == "cuda":
+        with patch.dict(os.environ, ANNULUS_COMPILE="graphs"):
+            graphs = whole_step(of_keys(method, "uniform", stem, QUEUE, batch, images, device))
+        for _ in range(GRAPH_STEPS):
+            graphs()
+        contestants["graphs"] = turn_of(graphs, 1, steps)
     workers = sorted({CORES // 2, CORES} | ({0, 1} if CORES <= FEW_CORES else set()))
     with ExitStack() as stack:
         path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "images.pt"
@@ -204,11 +213,14 @@ def against_peers(
                 contestants[f"{name}_{count}"] = partial(theirs, count, 2 * count + 1, steps)
         seconds = go_round(contestants, turns)
     numbers = {"images_per_second": batch / seconds["ours"], "percent_of_bare": 100 * seconds["bare"] / seconds["ours"]}
+    if "graphs" in seconds:
+        numbers["graphs_images_per_second"] = batch / seconds["graphs"]
     for name in peers:
         best = min(workers, key=lambda count, name=name: seconds[f"{name}_{count}"])
         best_seconds = seconds[f"{name}_{best}"]
         numbers |= {
             f"times_{name}": best_seconds / seconds["ours"],
+            **({f"graphs_times_{name}": best_seconds / seconds["graphs"]} if "graphs" in seconds else {}),
             f"bare_times_{name}_bare": seconds[f"{name}_bare"] / seconds["bare"],
             f"{name}_images_per_second": batch / best_seconds,
             f"{name}_percent_of_bare": 100 * seconds[f"{name}_bare"] / best_seconds,

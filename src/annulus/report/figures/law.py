@@ -20,6 +20,7 @@ REAL = {
     "law/moco.csv": ", MoCo",
     "law/alexnet.csv": ", AlexNet",
     "law/resnet18.csv": ", ResNet-18",
+    "law/resnet18-long.csv": ", ResNet-18 for 40 epochs",
 }
 DRAWN = {"embedded_law/ir-256.csv": "", "embedded_law/moco.csv": ", MoCo"}
 BASE = "uniform"
