@@ -20,6 +20,7 @@ from annulus.files.store import Resident
 from annulus.optim.schedules import ConstantSchedule
 from annulus.views.recipe import center_view
 from annulus.views.settings import ViewSet
+from annulus.views.splits import ColourSplit
 
 CPU = torch.device("cpu")
 PLAIN_VIEWS = ViewSet()
@@ -234,6 +235,26 @@ def test_the_stage_reports_numbers_a_curve_and_one_row_per_test_image(tmp_path, 
     with paths.confusion.open() as file:
         rows = list(csv.DictReader(file))
     assert rows == [{"actual": name, "predicted": name} for name in ["dark"] * 10 + ["bright"] * 10]
+
+
+@pytest.mark.parametrize(("split", "share"), [(None, 0.2), (ColourSplit("lab"), 0.0)])
+def test_the_stage_probes_views_of_a_colour_split_without_greyscale(tmp_path, split, share, monkeypatch):
+    """arXiv:2005.13149, Appendix C.1: a grey view lacks the colours that are split."""
+    config = EncoderConfig("convnet", "imagenet", "linear", 8, 8, split, mean=(0.5,) * 3, std=(0.3,) * 3)
+    save_encoder(build_encoder(config, seed=0), tmp_path / "0.safetensors")
+    for part in ("train", "validation", "test"):
+        save_images(tmp_path / f"{part}.safetensors", image_set(4))
+    seen = []
+
+    def watched(*images, views, **settings):
+        seen.append(views.grayscale)
+        return Namespace(metrics={"top1_percent": 0.0})
+
+    monkeypatch.setattr(stage, "probe_views", watched)
+    values = {"linear": params(inputs="views"), "scales.${scale}.linear": scale()}
+    values["view_sets.${views}"] = replace(PLAIN_VIEWS, grayscale=0.2)
+    stage.fit(values, Namespace(images=tmp_path, encoders=tmp_path, features=tmp_path), 0)
+    assert seen == [share]
 
 
 def test_the_default_probe_is_as_accurate_as_scikit_learn_s_logistic_regression():
