@@ -57,9 +57,6 @@ def cases():
             yield change(torch.randn(3, count, generator=generator)), own, first, last, places
 
 
-CASES = list(cases())
-
-
 def expected(scores, own, first, last):
     """The columns of these ranks: own ones and those of NaN last, equal scores by column."""
     for query, values in enumerate(scores.tolist()):
@@ -69,23 +66,26 @@ def expected(scores, own, first, last):
         yield sorted([*ranked, *sorted(mine - {-1})][first:last])
 
 
-EXPECTED = [torch.tensor(list(expected(*case[:4]))) for case in CASES]
+@pytest.fixture(scope="module")
+def selections():
+    """Each case, and its members by column."""
+    return [(case, torch.tensor(list(expected(*case[:4])))) for case in cases()]
 
 
-def test_plain_selection_is_exact():
-    for (*case, places), rows in zip(CASES, EXPECTED, strict=True):
+def test_plain_selection_is_exact(selections):
+    for (*case, places), rows in selections:
         assert torch.equal(plain(*case), rows)
         assert torch.equal(plain(*case, places), rows.gather(1, places))
 
 
 @pytest.mark.slow
 @needs_triton
-def test_the_kernels_select_the_same():
+def test_the_kernels_select_the_same(selections):
     asked = []
-    for scores, own, *ranks, places in CASES:
+    for (scores, own, *ranks, places), _ in selections:
         padded = torch.empty(3, 0, dtype=torch.int64) if own is None else own.view(3, -1)
         asked += [(scores, padded, *ranks, None), (scores, padded, *ranks, places)]
     found = interpreted("annulus.negatives.bisection:select", asked)
-    for (*_, places), rows, listed, drawn in zip(CASES, EXPECTED, found[::2], found[1::2], strict=True):
+    for ((*_, places), rows), listed, drawn in zip(selections, found[::2], found[1::2], strict=True):
         assert torch.equal(listed, rows)
         assert torch.equal(drawn, rows.gather(1, places))
