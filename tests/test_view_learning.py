@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 import torch
-from by_path import script
+from by_path import ROOT, script
 from checkout import rows_of
 from settings import CPU, SMALL, load, stripes
+from stated import stated_params
 
 from annulus.config.resolved import resolved, values
 from annulus.device.rng import derive
@@ -19,6 +20,7 @@ from annulus.files.store import Resident
 from annulus.running.checkpoint import Checkpoint
 from annulus.studies.measured import Outcome
 from annulus.studies.outcomes import ACCURACIES
+from annulus.studies.study import Study
 from annulus.studies.view_learning import trained as module
 from annulus.studies.view_learning.batches import Batch, Batches, labelled_images
 from annulus.studies.view_learning.learning import ViewLearning
@@ -235,3 +237,16 @@ def test_without_a_generator_that_learns_and_without_pairs_their_tables_are_empt
     stage.main(settings, paths)
     assert [row["series"] for row in rows_of(paths.points)] == ["raw-rgb"]
     assert rows_of(paths.pairs) == []
+
+
+def test_generators_on_cifar10_are_those_of_the_study_with_more_steps_on_other_images(tmp_path):
+    root, stage = stated_params(tmp_path / "params.yaml"), script("stages/view_learning/settings.py")
+    here, there = (
+        stage.main(Study(root, ROOT / f"stages/{study}/params.yaml", "demo"))
+        for study in ("cifar10_view_learning", "view_learning")
+    )
+    assert (here["images"]["dataset"], there["images"]["dataset"]) == ("folder", "shapes")
+    generators = [name for name in here if name.startswith("generators/")]
+    assert len(generators) == 6
+    for name in generators:
+        assert here[name]["generator"] == there[name]["generator"] | {"steps": 200}

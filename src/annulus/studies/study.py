@@ -13,15 +13,15 @@ each a short dict of changes:
 and its rows. A dict of settings has the root's full keys (`methods.moco.head: mlp`); in a key, ${scale} is the scale.
 `MainStudy` is about the main line: a variant is a change of the root's params.yaml, at the root's scale.
 
-A study may run the rows or parts of another one under other settings, on other images say. Studies of one form share
-one dvc.yaml, by links, and it reads in each one's params.yaml
+A study may run the rows, parts or generators of another one under other settings, on other images say. Studies of one
+form share one dvc.yaml, by links, and it reads in each one's params.yaml
 
     study      the study's own name, that of its folder
-    of         the study whose rows or parts these are; its own name: they are its own
+    of         the study whose rows, parts or generators these are; its own name: they are its own
 
 `of` another study, the file has only what differs: all keys are the other study's, but for those that stand here. Of
-`defaults` and each of `scales`, keys that do not stand here remain the other study's; rows or parts are those that are
-named here, with their changes.
+`defaults` and each of `scales`, keys that do not stand here remain the other study's; rows, parts or generators are
+those that are named here, with their changes.
 """
 
 import copy
@@ -220,7 +220,7 @@ class MainStudy(OwnStudy):
 
 
 def _read(own: Path) -> Settings:
-    """The study's content, over that of the study whose rows or parts it has."""
+    """The study's content, over that of the study whose rows, parts or generators it has."""
     content = read_tree(own)
     if not {"study", "of"} & content.keys():
         return content
@@ -240,7 +240,7 @@ def _read(own: Path) -> Settings:
     if "defaults" in content:
         merged["defaults"] = _over(base.get("defaults"), content["defaults"])
     merged["scales"] = _over_each(base.get("scales"), content.get("scales", {}))
-    for section in {"rows", "parts"} & content.keys() & base.keys():
+    for section in {"rows", "parts", "generators"} & content.keys() & base.keys():
         merged[section] = _chosen(base[section], content[section], f"{own}: {section}")
     return merged
 
