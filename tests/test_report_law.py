@@ -33,11 +33,13 @@ def test_points_stand_at_the_weight_of_their_base():
     left, right = law(REAL, *IR, *(file("ring", gain=gain) for gain in OTHERS.values())).axes
     for axes in (left, right):
         places = {bars.get_label(): bars.lines[0].get_xydata().tolist() for bars in axes.containers}
-        assert set(places) == {"ring", "ball", "cave", *(f"ring{name}" for name in list(REAL.values())[2:])}
+        networks = ("MoCo", "AlexNet", "ResNet-18", "ResNet-18 for 40 epochs")
+        assert set(places) == {"ring", "ball", "cave", *(f"ring, {network}" for network in networks)}
         assert places["ring"] == [[96.0, 0.0], [48.0, 1.0], [96.0, 0.0], [48.0, -0.5]]
         assert places["ball"] == [[96.0, 0.0], [48.0, 1.0]]
         for name, gain in OTHERS.items():
-            assert places[f"ring{REAL[f'law/{name}.csv']}"] == [[96.0, 0.0], [48.0, gain]], "each at its file's place"
+            shown = f"ring{REAL[f'law/{name}.csv']}"
+            assert places[shown] == [[96.0, 0.0], [48.0, gain]], f"{name} stands at its file's place"
     assert tuple(REAL)[2:] == tuple(f"law/{name}.csv" for name in OTHERS)
 
 

@@ -220,12 +220,13 @@ def against_peers(
         best_seconds = seconds[f"{name}_{best}"]
         numbers |= {
             f"times_{name}": best_seconds / seconds["ours"],
-            **({f"graphs_times_{name}": best_seconds / seconds["graphs"]} if "graphs" in seconds else {}),
             f"bare_times_{name}_bare": seconds[f"{name}_bare"] / seconds["bare"],
             f"{name}_images_per_second": batch / best_seconds,
             f"{name}_percent_of_bare": 100 * seconds[f"{name}_bare"] / best_seconds,
             f"{name}_workers": best,
         }
+        if "graphs" in seconds:
+            numbers[f"graphs_times_{name}"] = best_seconds / seconds["graphs"]
     of_batch = "" if batch == BATCH else f"_batch_{batch}"
     return {f"{method}_{stem}_stem{of_batch}_{name}": number for name, number in numbers.items()}
 
