@@ -1,4 +1,4 @@
-"""The figure in README: the rows of the estimators' files, and an SVG that needs no page around it."""
+"""Figures in README: the rows of the estimators' files, and SVGs that need no page around them."""
 
 from xml.etree import ElementTree
 
@@ -6,7 +6,7 @@ import pytest
 from by_path import ROOT
 from report_root import written
 
-from annulus.report.front import GAUSSIANS, PAIRS, STAIRCASE, WEIGHTS, known_information, main
+from annulus.report.front import FIGURES, GAUSSIANS, PAIRS, STAIRCASE, WEIGHTS, known_information, main
 from annulus.report.papers.metrics import Metrics
 
 
@@ -27,8 +27,9 @@ def test_each_line_is_one_series_of_its_file_and_the_truth_is_the_diagonal(rows)
             assert list(line.get_ydata()) == [row["estimate_nats"] for row in table if name(row) == series]
 
 
-def test_the_file_needs_no_page_around_it(tmp_path):
-    main(["--root", str(ROOT), "--svg", str(tmp_path / "figure.svg")])
+@pytest.mark.parametrize("figure", FIGURES)
+def test_the_file_needs_no_page_around_it(figure, tmp_path):
+    main([figure, "--root", str(ROOT), "--svg", str(tmp_path / "figure.svg")])
     content = (tmp_path / "figure.svg").read_text()
     assert ElementTree.fromstring(content).tag == "{http://www.w3.org/2000/svg}svg"
     assert content.count("--series-1:") == 2  # light and dark
@@ -38,8 +39,8 @@ def test_a_missing_file_or_series_is_one_sentence(tmp_path, rows):
     (tmp_path / "stages/estimators").mkdir(parents=True)
     (tmp_path / "stages/estimators/dvc.yaml").touch()
     with pytest.raises(SystemExit, match=r"ERROR: metrics/estimators/gaussians.csv is not there; `dvc repro"):
-        main(["--root", str(tmp_path), "--svg", str(tmp_path / "figure.svg")])
+        main(["known-information", "--root", str(tmp_path), "--svg", str(tmp_path / "figure.svg")])
     for name, table in zip((GAUSSIANS, STAIRCASE), rows, strict=True):
         written(tmp_path, name, [row for row in table if row.get("method") != "EqCo"])
-    with pytest.raises(SystemExit, match=r"ERROR: metrics/estimators: .*has no series EqCo, 64"):
-        main(["--root", str(tmp_path), "--svg", str(tmp_path / "figure.svg")])
+    with pytest.raises(SystemExit, match=r"ERROR: .*estimators/gaussians.csv.*has no series EqCo, 64"):
+        main(["known-information", "--root", str(tmp_path), "--svg", str(tmp_path / "figure.svg")])

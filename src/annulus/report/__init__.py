@@ -6,7 +6,7 @@ In the order in which it is put together:
     claims         what the papers claim, each with its rule and its verdict; how to add one
     figures        figures and pictures
     page           every section, gathered from what exists, as HTML and as Markdown
-    front          the figure in README
+    front          two figures in README
     readme         tables of metrics/RESULTS.md
 """
 

@@ -1,12 +1,15 @@
-"""`python -m annulus.report.front`: the figure in README, from metrics/estimators, as an SVG that stands by itself.
+"""`python -m annulus.report.front`: a figure of README, from metrics/, as an SVG that stands by itself.
 
-Every bound where the information is known: what counts is on which side of the diagonal an estimate lies.
+`known-information`: every bound where the information is known; what counts is on which side of the diagonal an
+estimate lies. `law`: the report's figure of when harder negatives help, on real images.
 """
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -14,6 +17,7 @@ from matplotlib.figure import Figure
 from annulus.errors import InputError
 from annulus.files.results import write_text
 from annulus.report.figures.drawing import INK, SERIES, Row, grouped, numbers, svg
+from annulus.report.figures.law import REAL, law
 from annulus.report.papers.metrics import Broken, Metrics, Missing
 
 HERE = Path(__file__).parent
@@ -84,22 +88,44 @@ def standing_alone(content: str) -> str:
     return f"{head}><style>{' '.join(style.split())}</style>{ground}{rest}"
 
 
+class Front(NamedTuple):
+    """A figure of README: the files under metrics/ that it is drawn from, and what it shows, for those who see none."""
+
+    files: Sequence[str]
+    draw: Callable[..., Figure]
+    said: str
+
+
+FIGURES = {
+    "known-information": Front(
+        (GAUSSIANS, STAIRCASE),
+        known_information,
+        "Estimates of known information: which bounds stay below it, and how closely",
+    ),
+    "law": Front(
+        tuple(REAL),
+        partial(law, REAL),
+        "What harder negatives gain over uniform ones, by how much of the softmax's weight the closest tenth hold",
+    ),
+}
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Write the SVG. A user's mistake is one sentence and exit status 1."""
     parser = argparse.ArgumentParser(prog="python -m annulus.report.front", description=__doc__)
+    parser.add_argument("figure", choices=FIGURES, help="which figure")
     parser.add_argument("--root", type=Path, default=Path(), help="the repository")
     parser.add_argument("--svg", type=Path, required=True, help="the file to write")
     arguments = parser.parse_args(argv)
-    metrics = Metrics(arguments.root)
+    metrics, front = Metrics(arguments.root), FIGURES[arguments.figure]
     try:
-        rows = [metrics.rows(name) for name in (GAUSSIANS, STAIRCASE)]
-        said = "Estimates of known information: which bounds stay below it, and how closely"
-        content = standing_alone(svg(lambda: known_information(*rows), "known-information", said))
+        rows = [metrics.rows(name) for name in front.files]
+        content = standing_alone(svg(lambda: front.draw(*rows), arguments.figure, front.said))
         write_text(arguments.svg, content)
     except (InputError, Missing, Broken) as error:
         raise SystemExit(f"ERROR: {error}") from None
     except ValueError as error:
-        raise SystemExit(f"ERROR: metrics/estimators: the figure's file {error}") from None
+        raise SystemExit(f"ERROR: {', '.join(front.files)}: the figure's file {error}") from None
 
 
 if __name__ == "__main__":

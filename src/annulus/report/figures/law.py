@@ -49,9 +49,10 @@ def law(of: Mapping[str, str], *files: Sequence[Row]) -> Figure:
             series.setdefault(f"{gain.row['series']}{behind}", []).append(gain)
     figure, (left, right) = panels("kNN", "linear probe")
     for axes, evaluation in ((left, "knn"), (right, "linear")):
+        finish(axes, "weight of the closest tenth, percent", f"gain over {BASE}, points")
         axes.axhline(0, color=INK, linewidth=0.8)
         _points(axes, series, evaluation)
-        finish(axes, "weight of the closest tenth, percent", f"gain over {BASE}, points")
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower left", ncols=4, columnspacing=1.2)
     return figure
 
 
