@@ -24,6 +24,7 @@ each_score = pytest.mark.parametrize("score", ["cosine", "product", "distance"])
 def settings(**changes) -> ConditionalParams:
     own = {"points": POINTS, "hidden": 16, "layers": 2, "outputs": 4, "temperature": 0.5, "batch_size": BATCH}
     own |= {"epochs": EPOCHS, "negatives": K, "percents": [100], "draws": 2, "variants": {"one": variant("cosine")}}
+    own |= {"seeds": [0]}
     return ConditionalParams(**(own | changes))
 
 

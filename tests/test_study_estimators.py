@@ -65,7 +65,8 @@ def written(content: dict) -> OwnStudy:
 
 def study(seeds: list[int], **changes) -> OwnStudy:
     """The study at settings that take a moment; `changes` go on top of a section's."""
-    sections = TINY | {name: TINY[name] | those for name, those in changes.items()}
+    sections = TINY | {"conditional": TINY["conditional"] | {"seeds": seeds}}
+    sections |= {name: sections[name] | those for name, those in changes.items()}
     few = {"conditional": CONTENT["conditional"] | {"variants": VARIANTS}}
     return written(CONTENT | few | {"seeds": seeds, "scale": "tiny", "scales": {"tiny": sections}})
 
@@ -252,8 +253,8 @@ def test_a_point_is_the_mean_over_its_steps_and_a_level_s_end_that_over_its_last
 def test_a_row_of_conditional_has_mean_and_interval_over_seeds_of_its_own_share_and_points():
     """Every estimate is told by its share and seed, and has a place of its own."""
     params = filled(ConditionalParams, CONTENT["conditional"] | TINY["conditional"])
-    found = conditional_of.train_variant({"params": params, "seeds": [3, 4]}, "cosine")
-    alone = conditional_of.train_variant({"params": replace(params, percents=[50]), "seeds": [4]}, "cosine")
+    found = conditional_of.train_variant(replace(params, seeds=[3, 4]), "cosine")
+    alone = conditional_of.train_variant(replace(params, seeds=[4], percents=[50]), "cosine")
     assert found["unseen"]["own"][1][1] == pytest.approx(alone["unseen"]["own"][0][0], abs=1e-3)
     assert found["unseen"]["own"] != found["trained on"]["own"], "the bound holds of points the critic has not seen"
 

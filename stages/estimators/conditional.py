@@ -16,11 +16,11 @@ PATHS = ["points"]
 
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
-    params, seeds = filled(ConditionalParams, settings["params"]), settings["seeds"]
-    tasks = ResumableTasks("conditional", {"params": params, "seeds": seeds}, train_variant)
+    params = filled(ConditionalParams, settings["params"])
+    tasks = ResumableTasks("conditional", params, train_variant)
     estimates = zip(params.variants, tasks.run(list(params.variants)), strict=True)
     information = digits(SumOfGaussians().information)
-    of_all = {"seeds": len(seeds), "information_nats": information, "scale": settings["scale"]}
+    of_all = {"seeds": len(params.seeds), "information_nats": information, "scale": settings["scale"]}
     write_table(paths.points, [row | of_all for name, nats in estimates for row in rows(name, params, nats)])
     return Results({}, written=tasks.done)
 

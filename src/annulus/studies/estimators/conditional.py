@@ -135,21 +135,20 @@ class Conditional:
         return embedding * (self.temperature * embedding.square().sum(dim=-1, keepdim=True)).clamp_min(1e-24).rsqrt()
 
 
-def train_variant(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def train_variant(params: ConditionalParams, name: str) -> Mapping[str, Any]:
     """Estimates (shares, seeds) of a variant's trained critics, in nats.
 
     On points that they have not seen, and on those trained on, with negatives of their own share (`own`) and of all
     points (`uniform`).
     """
-    params, seeds = settings["params"], settings["seeds"]
-    own = [percent for percent in params.percents for _ in seeds]
-    runs = [Run(percent, seed) for percent in params.percents for seed in seeds]
+    own, seeds = [percent for percent in params.percents for _ in params.seeds], len(params.seeds)
+    runs = [Run(percent, seed) for percent in params.percents for seed in params.seeds]
     conditional = Conditional(SumOfGaussians(), runs, params, params.variants[name])
     conditional.train()
     by_points = {}
     for where, points in {"unseen": conditional.points("unseen points"), "trained on": None}.items():
         nats = {"own": conditional.estimates(own, points), "uniform": conditional.estimates([100] * len(runs), points)}
-        by_points[where] = {law: torch.tensor(values).view(-1, len(seeds)).tolist() for law, values in nats.items()}
+        by_points[where] = {law: torch.tensor(values).view(-1, seeds).tolist() for law, values in nats.items()}
     return by_points
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen
 
-from annulus.config.params import Name
+from annulus.config.params import Name, Seeds
 from annulus.errors import InputError
 from annulus.negatives.samplers import Ball, Ring
 from annulus.settings import Depth, Fraction, Positive, Rate, Rows, Rule, Section, Steps, Temperature, Width
@@ -145,6 +145,7 @@ class ConditionalVariant(Section):
 class ConditionalParams(Section):
     """mutualinfo Table 3 and ring Table 5: NCE and CNCE of the two-dimensional toy, trained and measured."""
 
+    seeds: Seeds  # in place of the study's
     points: Annotated[int, Ge(2), Le(2**24)]
     hidden: Width
     layers: Depth
