@@ -8,7 +8,7 @@ from annulus.report.claims.claim import Claim
 from annulus.report.claims.rules import largest, log, smallest
 from annulus.report.claims.selectors import Column, Differences, estimate, exact, spread
 
-MOCO_V2 = "MoCo v2, all 1,024 keys"  # the series of cifar10_negatives/eqco-simo.csv
+MOCO_V2 = "MoCo v2, all 1,024 keys"  # the series of cifar10_negatives/eqco-simo-256.csv
 at_k = partial(estimate, "cifar10_negatives/eqco-moco.csv")
 over_k = partial(at_k, by=["value"])
 
@@ -159,8 +159,8 @@ CLAIMS = [
         lambda plain, eqco: (plain.first() < 0) & (abs(eqco) <= 1).all(),
         where=["eqco.fig3"],
         values={
-            "plain": cifar10_gain("eqco-simo", series="plain", value=[2, 8], by=["value"]),
-            "eqco": cifar10_gain("eqco-simo", series="EqCo", by=["value"]),
+            "plain": cifar10_gain("eqco-simo-256", series="plain", value=[4, 16], by=["value"]),
+            "eqco": cifar10_gain("eqco-simo-256", series="EqCo", by=["value"]),
         },
     ),
     Claim(
@@ -195,9 +195,9 @@ CLAIMS = [
         lambda few, many, moco: (few >= moco - 1) & (abs(few - many) <= 1),
         where=["eqco.table2"],
         values={
-            "few": cifar10_gain("eqco-simo", series="EqCo", value=2),
-            "many": cifar10_gain("eqco-simo", series="EqCo", value=31),
-            "moco": cifar10_gain("eqco-simo", series=MOCO_V2, value=31),
+            "few": cifar10_gain("eqco-simo-256", series="EqCo", value=16),
+            "many": cifar10_gain("eqco-simo-256", series="EqCo", value=255),
+            "moco": cifar10_gain("eqco-simo-256", series=MOCO_V2, value=255),
         },
     ),
     Claim(

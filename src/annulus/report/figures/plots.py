@@ -198,7 +198,7 @@ PLOTS = [
     Plot("infomin.fig4", "Patches of one image at a distance", "papers", ("distance/offsets.csv",), distance,
          bars=INTERVALS),
     _swept("eqco.fig2", "cifar10_negatives/eqco-moco", "K, negatives", "MoCo with and without EqCo", "linear_top1"),
-    _swept("eqco.fig3", "negatives/eqco-simo", "K, negatives", "SiMo with and without EqCo", "linear_top1"),
+    _swept("eqco.fig3", "cifar10_negatives/eqco-simo-256", "K, negatives", "SiMo with and without EqCo", "linear_top1"),
     Plot("eqco.fig4", "Gradient's norm with and without EqCo", "papers", ("cifar10_negatives/eqco-moco.csv",),
          partial(accuracy, x="value", y="gradient_mean_norm", half="gradient_std_norm", log_x=True,
                  label="K, negatives", unit="gradient norm"),
