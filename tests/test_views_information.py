@@ -68,6 +68,20 @@ def test_views_that_keep_the_label_share_at_least_what_the_image_says_of_it(kind
     assert len(here.keep_the_label) < len(here.views) == 203
 
 
+def test_a_minimal_sufficient_encoder_of_optimal_views_holds_the_label_and_nothing_else():
+    """infomin Appendix A.2, A.3: enough to tell the other view, and of all such functions of its view the least."""
+    here, excess = World("function"), {True: [], False: []}
+    for first, second in itertools.product(here.keep_the_label, repeat=2):
+        of_first = [z for z in here.views if here.shared(z, first) > entropy(z, of=here.mass) - CLOSE]
+        sufficient = [z for z in of_first if here.shared(z, second) > here.shared(first, second) - CLOSE]
+        least = min(sufficient, key=lambda z: here.shared(z, first))
+        assert here.shared(least, here.y) == pytest.approx(here.shared(first, here.y), abs=CLOSE)
+        optimal = here.shared(first, second) < here.about_label + CLOSE
+        excess[optimal].append(shared_given(least, first, here.y, of=here.mass))
+    assert max(excess[True]) < CLOSE
+    assert min(excess[False]) > 0.01, "views that share more make the encoder keep more than the label"
+
+
 def test_views_share_no_more_than_either_with_the_image_and_parts_of_them_no_more_than_they():
     here = World("own noise")
     for first, second in itertools.product(here.views[::7], repeat=2):
