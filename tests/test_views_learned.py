@@ -71,6 +71,8 @@ def test_a_run_with_a_generator_trains_on_its_views_and_is_named_by_its_weights(
 def test_a_file_that_holds_no_generator_is_refused_with_the_way_out(file):
     with pytest.raises(InputError, match=r"none\.safetensors cannot be read .*; run `dvc repro stages/view_learning"):
         LearnedSplit.of(file.with_stem("none"))
+    with pytest.raises(InputError, match=r"run `dvc repro stages/cifar10_view_learning/dvc.yaml:generator@rgb`"):
+        LearnedSplit.of(file.parent / "cifar10_view_learning/generators/rgb/3.safetensors")
     state = ViewGenerator(YDBDR, 0).state_dict()
     for tensors, about, fault in [
         (state, {}, "its description has no space"),

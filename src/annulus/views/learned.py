@@ -20,8 +20,6 @@ from annulus.views.spaces import LEVEL, SPACES
 
 Parts = tuple[Float[Tensor, "b 1 h w"], Float[Tensor, "b 2 h w"]]
 
-WRITER = "stages/view_learning/dvc.yaml:generator"
-
 
 @dataclass(frozen=True)
 class GeneratorConfig:
@@ -71,14 +69,14 @@ def load_generator(path: Path) -> ViewGenerator:
         InputError: when the file is missing or holds no view generator.
     """
     tensors, about = read_packed(path)
-    check_about(path, about, get_type_hints(GeneratorConfig), WRITER)
+    check_about(path, about, get_type_hints(GeneratorConfig), _writer(path))
     try:
         generator = ViewGenerator(GeneratorConfig(**about), seed=0)  # weights that the file's replace
         generator.load_state_dict(tensors)
     except (TypeError, LookupError, RuntimeError) as error:
-        raise Damaged(path, f"holds no view generator ({' '.join(str(error).split())[:200]})", WRITER) from error
+        raise Damaged(path, f"holds no view generator ({' '.join(str(error).split())[:200]})", _writer(path)) from error
     if not all(weight.isfinite().all() for weight in generator.parameters()):
-        raise Damaged(path, "a weight is NaN or infinite", WRITER)
+        raise Damaged(path, "a weight is NaN or infinite", _writer(path))
     return generator.eval().requires_grad_(False)
 
 
@@ -91,7 +89,16 @@ def hash_generator(path: Path) -> str:
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}); run `dvc repro {WRITER}`") from error
+        raise InputError(f"{path} cannot be read ({error.strerror}); run `dvc repro {_writer(path)}`") from error
+
+
+def _writer(path: Path) -> str:
+    """The stage that writes data/STUDY/generators/NAME/SEED.safetensors."""
+    match path.parts:
+        case [*_, study, "generators", name, _]:
+            return f"stages/{study}/dvc.yaml:generator@{name}"
+        case _:
+            return "stages/view_learning/dvc.yaml:generator"
 
 
 @dataclass(frozen=True)
