@@ -125,7 +125,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     except (InputError, Missing, Broken) as error:
         raise SystemExit(f"ERROR: {error}") from None
     except ValueError as error:
-        raise SystemExit(f"ERROR: {', '.join(front.files)}: the figure's file {error}") from None
+        files = ", ".join(f"metrics/{name}" for name in front.files)
+        raise SystemExit(f"ERROR: a file of the figure ({files}) {error}") from None
 
 
 if __name__ == "__main__":

@@ -141,14 +141,14 @@ def train_variant(params: ConditionalParams, name: str) -> Mapping[str, Any]:
     On points that they have not seen, and on those trained on, with negatives of their own share (`own`) and of all
     points (`uniform`).
     """
-    own, seeds = [percent for percent in params.percents for _ in params.seeds], len(params.seeds)
+    own = [percent for percent in params.percents for _ in params.seeds]
     runs = [Run(percent, seed) for percent in params.percents for seed in params.seeds]
     conditional = Conditional(SumOfGaussians(), runs, params, params.variants[name])
     conditional.train()
-    by_points = {}
+    by_points, shape = {}, (len(params.percents), len(params.seeds))
     for where, points in {"unseen": conditional.points("unseen points"), "trained on": None}.items():
         nats = {"own": conditional.estimates(own, points), "uniform": conditional.estimates([100] * len(runs), points)}
-        by_points[where] = {law: torch.tensor(values).view(-1, seeds).tolist() for law, values in nats.items()}
+        by_points[where] = {law: torch.tensor(values).view(shape).tolist() for law, values in nats.items()}
     return by_points
 
 
