@@ -116,7 +116,7 @@ def test_the_text_of_one_seed_has_no_intervals_and_the_same_columns(tmp_path):
     for alone, both_seeds in zip(*lines, strict=True):
         assert "±" not in alone
         assert "±" in both_seeds
-        assert alone.index("one seed") == both_seeds.index("within noise")
+        assert alone.index("one seed") == both_seeds.index("alike")
 
 
 def test_files_of_other_seeds_are_refused(tmp_path):
