@@ -124,7 +124,7 @@ def test_a_verdict_says_what_it_could_have_seen():
     assert verdict(Interval(-2.0, 0.25, 1e9), ("higher", "lower")) == "lower"
     assert verdict(Interval(0.9, 0.25, 1e9), unit=" points") == "within noise (could see 1.4 points)"
     assert verdict(over_seeds([3.0])) == "one seed"
-    assert verdict(Interval(0.0, 0.0, 4)) == "alike"
+    assert verdict(Interval(0.0, 0.0, 4)) == "equal"
 
 
 def test_values_that_are_none_and_tables_that_do_not_fit_are_refused():

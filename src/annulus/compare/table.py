@@ -70,8 +70,6 @@ def compare(base: Side, head: Side) -> Comparison:
 
 
 def _said(name: str, difference: Interval) -> str:
-    if difference.mean == 0 and difference.variance == 0:
-        return "equal"
     accuracy = HEADLINES[name].accuracy
     return verdict(difference, ("better", "worse") if accuracy else ("higher", "lower"))
 

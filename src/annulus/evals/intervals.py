@@ -163,8 +163,8 @@ def with_images(seeds: Interval, images: Parts, rest: Parts) -> Interval:
 
 def verdict(difference: Interval, words: tuple[str, str] = ("better", "worse"), unit: str = "") -> str:
     """A word where the difference's interval excludes 0, else the difference that could be seen: one as large would
-    have got a word in 80 % of cases. Of one seed no word, since other seeds may differ by more. Where no
-    seed shows a difference, as between two runs of one setting, `alike`.
+    have got a word in 80 % of cases. `equal` where no seed shows a difference, as between two runs of one setting. Of
+    one seed no word, since other seeds may differ by more.
 
     >>> annulus.verdict(annulus.over_seeds([2.0, 2.2, 2.1]))
     'better'
@@ -172,10 +172,10 @@ def verdict(difference: Interval, words: tuple[str, str] = ("better", "worse"), 
     'within noise (could see 6.9 %)'
     """
     half, visible = difference.half, difference.visible
+    if difference.mean == difference.variance == 0:
+        return "equal"
     if half is None or visible is None:
         return "one seed"
-    if difference.mean == half == 0:
-        return "alike"
     if abs(difference.mean) > half:
         return words[difference.mean < 0]
     return f"within noise (could see {visible:.2g}{unit})"
