@@ -153,12 +153,13 @@ def test_gains_are_in_pairs_of_a_seed_and_an_image_or_an_episode(tmp_path):
 
 def test_a_target_of_one_seed_is_in_the_tables_without_intervals(tmp_path):
     one = {name: {0: {"linear": [1.0, 0.0], "few_shot": [0.5, 0.75]}} for name in ("main", "uniform", "untrained")}
+    one["main"][0]["linear"] = [1.0, 0.5]
     setting = dict.fromkeys(("seeds", "classes", "train_images", "test_images", "ways", "shots", "episodes"), 1)
     write_metrics(tmp_path / "birds.json", metrics_row(one) | setting | {"scale": "demo"})
     targets, trained = read_targets(tmp_path, ["birds"]), {"method": "ir", "split": "none", "sampler": "ring"}
     (row, _) = gains(targets, list(one), trained | {"dataset": "shapes"})
     assert (row["linear_gain_percent"], row["linear_gain_interval_percent"], row["linear_verdict"]) == (
-        0,
+        25,
         "",
         "one seed",
     )
