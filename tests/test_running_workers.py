@@ -106,6 +106,13 @@ def piece(settings, key) -> dict:
     return {"nats": [float(len(str(key))), 1 / 3], "text": str(settings), "deep": {"a": [1, "b"]}}
 
 
+def reporting(settings, key) -> dict:
+    progress.report(0, 100, lambda: "begin")
+    time.sleep(0.01)
+    progress.report(100, 100, lambda: "end", ended=True)
+    return {}
+
+
 def slow_once(settings, key) -> dict:
     """Waits for ever the first time."""
     if not Path(f"slow-{key}").exists():
@@ -234,6 +241,15 @@ def test_a_stopped_or_killed_stage_goes_on_and_only_what_was_not_finished_is_com
     begun()
     assert ResumableTasks(file, {}, piece).run([2, 1]) == found[1::-1]
     assert begun() == []
+
+
+def test_each_piece_is_a_run_of_its_own_where_progress_is_shown(cores, caplog):
+    """Pieces without names would be one run: its clock would go on, and the time left for all would grow."""
+    cores(1)
+    caplog.set_level(logging.INFO, logger="annulus")
+    ResumableTasks("a stage", {}, reporting).run([("ring", 0), ("ring", 1), "untrained"])
+    assert [line.split(": ")[0] for line in caplog.messages] == ["ring, 0", "ring, 1", "untrained"]
+    assert ["for all 3 runs" in line for line in caplog.messages] == [True, True, False]
 
 
 def test_other_settings_another_key_stage_or_code_never_see_them(monkeypatch):

@@ -146,7 +146,7 @@ class ResumableTasks:
     def run(self, keys: Sequence[Any]) -> list[Mapping[str, Any]]:
         """Results of the tasks, in the keys' order; keys are text, numbers, or lists of them."""
         self.checkpoints += [self._checkpoint(key) for key in keys]
-        return list(map_processes(self._one, keys))
+        return list(map_processes(self._one, keys, names=[_words(key) for key in keys]))
 
     def done(self) -> None:
         """Delete the checkpoints, once the results are written."""
@@ -164,6 +164,11 @@ class ResumableTasks:
 
     def _checkpoint(self, key: Any) -> Checkpoint:
         return Checkpoint(self.stage, {"settings": self.settings, "piece": key, "code": self.code})
+
+
+def _words(key: Any) -> str:
+    """A task's name where its progress is shown."""
+    return ", ".join(map(_words, key)) if isinstance(key, list | tuple) else str(key)
 
 
 def _one_by_one(compute: Callable[[Item], Result], items: Sequence[Item], names: Sequence[str]) -> Iterator[Result]:
