@@ -11,6 +11,7 @@ from plain_objectives import gradient
 
 from annulus.errors import InputError
 from annulus.methods.contrast import Contrast
+from annulus.negatives import scores as module
 from annulus.negatives.neighbours import CloseNeighbours
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
@@ -35,6 +36,27 @@ def test_every_combination_has_the_value_and_gradient_of_the_plain_loops(bound, 
         *(("simo", "uniform", 3), ("moco", "outside", "all"), ("ir", "outside", "all")),
     ):
         cases.assert_as_plain(method_of(name, sampler, neighbours, bound, negatives), cases.at(training=0.7))
+
+
+def test_few_negatives_of_all_rows_have_the_value_and_gradient_of_the_plain_loops_without_a_table(monkeypatch):
+    def made(_):
+        raise AssertionError("a table of all scores was made")
+
+    monkeypatch.setattr(module, "LARGE_ON_CPU", 1)
+    monkeypatch.setattr(module, "MULTIPLIED", 1.0)
+    monkeypatch.setattr(module.Products, "table", property(made))
+    cases.assert_as_plain(method_of("ir", "uniform", "none", "infonce", 17))
+    cases.assert_as_plain(method_of("ir", "ring", "none", "infonce", 17), cases.at(annealing=0.0))
+    for sampler, neighbours in (("ring", "none"), ("uniform", "s")):
+        with pytest.raises(AssertionError, match="a table of all scores"):
+            estimate_of(method_of("ir", sampler, neighbours, "infonce", 17))
+
+
+def test_nan_among_negatives_of_all_rows_is_refused():
+    method = method_of("ir", "uniform", "none", "infonce", 17)
+    method.banks[0].rows.fill_(torch.nan)
+    with pytest.raises(InputError, match=r"^scores hold NaN for \d+ of \d+ queries; NaN has no rank"):
+        estimate_of(method)
 
 
 # --- progress -----------------------------------------------------------------------------------------

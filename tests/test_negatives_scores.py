@@ -9,15 +9,15 @@ from annulus.negatives.scores import Given, Products
 
 QUERIES, ROWS, DIM = 5, 30, 4
 OWN = torch.tensor([[3, -1], [0, 29], [-1, -1], [0, -1], [7, 7]])
-KINDS = ["given", "products", "products of a large memory", "products in a fixed order", "pairs"]
+KINDS = ["given", "products", "few of many", "fewer of many", "products in a fixed order", "pairs"]
 
 
 @pytest.fixture(params=KINDS)
 def both(request, generator, monkeypatch):
     """Queries, their scores, and the whole table by autograd."""
-    if request.param == "products of a large memory":
-        monkeypatch.setattr(module, "LARGE", 1)
-        monkeypatch.setattr(module, "SHARE", 1.0)
+    if request.param in ("few of many", "fewer of many"):
+        monkeypatch.setattr(module, "LARGE_ON_CPU", 1)
+        monkeypatch.setattr(module, "ADDED" if request.param == "few of many" else "MULTIPLIED", 1.0)
     if request.param == "products in a fixed order":
         monkeypatch.setattr(torch, "are_deterministic_algorithms_enabled", lambda: True)
     queries, rows = torch.randn(QUERIES + ROWS, DIM, generator=generator, dtype=torch.float64).split([QUERIES, ROWS])
@@ -46,6 +46,8 @@ def test_chosen_scores_are_those_of_the_whole_table_however_often_a_column_is_ch
     queries, scores, table = both
     index = torch.randint(ROWS, (QUERIES, 12), generator=generator)
     index[:, 1] = index[:, 0]
+    assert scores.unread.shape == table.shape
+    assert_same(queries, scores.gather(index), table.gather(1, index), generator)  # before the table is made
     torch.testing.assert_close(scores.table, table.detach())
     assert not scores.table.requires_grad
     assert_same(queries, scores.gather(index), table.gather(1, index), generator)

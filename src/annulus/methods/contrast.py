@@ -16,7 +16,7 @@ from annulus.bounds.bound import Bound, Estimate
 from annulus.device.checks import check
 from annulus.device.rng import Drawing, derive, generator
 from annulus.errors import InputError
-from annulus.negatives.by_rank import check_count
+from annulus.negatives.by_rank import check_count, check_numbers
 from annulus.negatives.clusters import Clustering, Clusters, kmeans
 from annulus.negatives.draws import Shared
 from annulus.negatives.neighbours import Neighbours
@@ -201,8 +201,10 @@ class Contrast(Drawing):
         if positive is None and getattr(self_index, "ndim", None) != 1:
             raise InputError("no positive: give `positive`, its score, or `self_index`, the column of the query's row")
         scores = Given(scores) if isinstance(scores, Tensor) else scores
-        similarity = scores.table
-        negatives = self.config.sampler.draw(
+        sampler = self.config.sampler
+        blind = self.config.neighbours is None and sampler.draws_of_all(progress.annealing)
+        similarity = scores.unread if blind else scores.table
+        negatives = sampler.draw(
             similarity,
             self_index,
             self.config.negatives,
@@ -218,6 +220,8 @@ class Contrast(Drawing):
         own = [Selection(self_index[:, None])] if positive is None else []
         beside = [] if neighbours is None or among else [neighbours]
         *positives, drawn = gather(scores, *own, *beside, negatives)
+        if blind:
+            check_numbers(drawn)
         if positive is not None:
             positives.insert(0, positive[:, None])
         if among:

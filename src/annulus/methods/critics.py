@@ -1,5 +1,6 @@
 """Critics: how a query and a stored embedding are scored together."""
 
+from functools import cached_property
 from typing import Literal
 
 import torch
@@ -66,7 +67,7 @@ class Concatenation(nn.Module):
         return _Pairs(self.rest, self.of_query(queries)[:, None], self.of_row(rows))
 
 
-class _Pairs:
+class _Pairs(Scores):
     """Scores of a concatenation, by what its first layer makes of queries (b, 1, h) and rows (n, h).
 
     Only chosen pairs get a gradient: for that, each layer's units of a pair are kept.
@@ -74,9 +75,16 @@ class _Pairs:
 
     def __init__(self, rest: nn.Module, of_queries: Float[Tensor, "b 1 h"], of_rows: Float[Tensor, "n h"]) -> None:
         self.rest, self.of_queries, self.of_rows = rest, of_queries, of_rows
+
+    @cached_property
+    def table(self) -> Float[Tensor, "b n"]:
         with torch.no_grad():
-            blocks = of_queries.split(max(1, BLOCK // of_rows.numel()))
-            self.table = torch.cat([rest(block + of_rows).squeeze(2) for block in blocks])
+            blocks = self.of_queries.split(max(1, BLOCK // self.of_rows.numel()))
+            return torch.cat([self.rest(block + self.of_rows).squeeze(2) for block in blocks])
+
+    @property
+    def unread(self) -> Float[Tensor, "b n"]:
+        return self.of_rows.new_zeros(()).expand(len(self.of_queries), len(self.of_rows))
 
     def gather(self, index: Int[Tensor, "b k"]) -> Float[Tensor, "b k"]:
         return self.rest(self.of_queries + F.embedding(index, self.of_rows)).squeeze(2)

@@ -149,13 +149,8 @@ def check_arguments(scores: Tensor, self_index: Tensor | None, k: Count, generat
             "and a column per row of the memory"
         )
     check_generator(generator, scores.device)
-    if not in_own_loop():
-        require(
-            lambda: ~scores.detach().amax().isnan(),  # of any NaN the largest is NaN
-            scores.device,
-            lambda: f"scores hold NaN for {int(scores.isnan().any(dim=1).sum())} of {len(scores)} queries",
-            "NaN has no rank: look for a loss that was not finite, a division by 0, or a learning rate too high",
-        )
+    if any(scores.stride()):  # else zeros without memory, which stand for scores that are not read
+        check_numbers(scores)
     if self_index is None:
         return
     whole = self_index.dtype in (torch.int32, torch.int64)
@@ -169,6 +164,17 @@ def check_arguments(scores: Tensor, self_index: Tensor | None, k: Count, generat
     first, padding = (0, " (a query without one: self_index[:, None])") if self_index.ndim == 1 else (-1, ", or -1")
     columns = scores.shape[1]
     require_range("self_index", self_index, first, columns, f"give own columns from 0 to {columns - 1}{padding}")
+
+
+def check_numbers(scores: Float[Tensor, "b n"]) -> None:
+    """Refuse NaN, which has no rank; not within this library's own loop, which checks its losses."""
+    if not in_own_loop():
+        require(
+            lambda: ~scores.detach().amax().isnan(),  # of any NaN the largest is NaN
+            scores.device,
+            lambda: f"scores hold NaN for {int(scores.isnan().any(dim=1).sum())} of {len(scores)} queries",
+            "NaN has no rank: look for a loss that was not finite, a division by 0, or a learning rate too high",
+        )
 
 
 def _reaches_own(self_index: SelfIndex, last: int, columns: int) -> bool:

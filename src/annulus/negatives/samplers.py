@@ -55,6 +55,10 @@ class Sampler(Section):
         """Settings of the clustering, where clusters are needed; "images": each image is one."""
         return None
 
+    def draws_of_all(self, progress: float) -> bool:
+        """True where `draw` takes all other columns for the set, and so reads of the scores their shape alone."""
+        return type(self).draw is Sampler.draw and kept_shares(self.shares, progress) == (0.0, 1.0)
+
     def draw(
         self,
         scores: Float[Tensor, "b n"],

@@ -1,12 +1,13 @@
 """Scores of queries against a memory: all of them to choose by, the chosen ones with a gradient.
 
 The scores are the largest tensor of a step, and each pass over them takes a part of the time of the product that made
-them. So the columns of the query's own image are left out in place, and the gradient of few chosen columns of a large
-memory is no table of mostly zeros.
+them. So the columns of the query's own image are left out in place; few columns of a large memory, chosen without a
+look at the scores, are multiplied alone; and the gradient of few chosen ones is no table of mostly zeros.
 """
 
 import math
-from typing import Any, Protocol, runtime_checkable
+from abc import ABC, abstractmethod
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -17,21 +18,29 @@ from torch.autograd import Function
 from annulus.device.device import without_autocast
 from annulus.negatives.own import SelfIndex, own_columns
 
-LARGE = 2**16  # rows of a memory, from which on
-SHARE = 1 / 12  # or less of them, chosen for each query, are added up faster than a product with a table takes (a CPU)
+LARGE, LARGE_ON_CPU = 2**16, 2**14  # rows of a memory, from which on
+ADDED = 1 / 12  # or less of them, chosen for each query, are added up faster than a product with a table takes (a CPU)
+MULTIPLIED = 1 / 64  # or less of them are multiplied faster than all (a CPU; a GPU, where it was not tried, takes all)
 
 
-@runtime_checkable
-class Scores(Protocol):
+class Scores(ABC):
     """Scores (b, n), and those of them that carry a gradient."""
 
     @property
+    @abstractmethod
     def table(self) -> Float[Tensor, "b n"]:
         """The scores of all columns, without gradient, to be read and not kept: `every` may take it over."""
 
+    @property
+    @abstractmethod
+    def unread(self) -> Float[Tensor, "b n"]:
+        """A stand-in for the table where its shape and device alone are read; it may be zeros that take no memory."""
+
+    @abstractmethod
     def gather(self, index: Int[Tensor, "b k"]) -> Float[Tensor, "b k"]:
         """The scores of some columns, with gradient."""
 
+    @abstractmethod
     def every(
         self, own: SelfIndex, index: Int[Tensor, "b k"] | None = None
     ) -> tuple[Float[Tensor, "b n"], Float[Tensor, "b k"] | None]:
@@ -41,11 +50,17 @@ class Scores(Protocol):
         """
 
 
-class Given:
+class Given(Scores):
     """Scores that were made already, by whatever made them."""
 
     def __init__(self, scores: Float[Tensor, "b n"]) -> None:
-        self.scores, self.table = scores, scores.detach()
+        self.scores = scores
+
+    @property
+    def table(self) -> Float[Tensor, "b n"]:
+        return self.scores.detach()
+
+    unread = table
 
     def gather(self, index: Int[Tensor, "b k"]) -> Float[Tensor, "b k"]:
         return self.scores.gather(1, index)
@@ -59,7 +74,7 @@ class Given:
         return self.scores.masked_fill(own_columns(self.scores, own), -torch.inf), chosen
 
 
-class Products:
+class Products(Scores):
     """Dot products of queries with the rows of a memory, which get no gradient."""
 
     def __init__(self, queries: Float[Tensor, "b d"], rows: Float[Tensor, "n d"]) -> None:
@@ -73,8 +88,13 @@ class Products:
                 self.made = self.queries.detach() @ self.rows.T
         return self.made
 
+    @property
+    def unread(self) -> Float[Tensor, "b n"]:
+        return self.rows.new_zeros(()).expand(len(self.queries), len(self.rows))
+
     def gather(self, index: Int[Tensor, "b k"]) -> Float[Tensor, "b k"]:
-        return _Chosen.apply(self.queries, self.rows, self.table, index)
+        alone = self.made is None and self.rows.device.type == "cpu" and _few(index, self.rows, MULTIPLIED)
+        return _Chosen.apply(self.queries, self.rows, None if alone else self.table, index)
 
     def every(
         self, own: SelfIndex, index: Int[Tensor, "b k"] | None = None
@@ -84,20 +104,45 @@ class Products:
         return _Every.apply(self.queries, self.rows, table, own, index)
 
 
+def _few(index: Int[Tensor, "b k"], rows: Float[Tensor, "n d"], share: float) -> bool:
+    """True where the memory is large, and no more than a share of it chosen."""
+    large = LARGE_ON_CPU if rows.device.type == "cpu" else LARGE
+    return len(rows) >= large and index.shape[1] <= share * len(rows)
+
+
 class _Chosen(Function):
+    """Chosen scores: from the table, or where there is none from the queries and the chosen rows."""
+
     @staticmethod
-    def forward(ctx: Any, queries: Tensor, rows: Tensor, table: Tensor, index: Tensor) -> Tensor:
+    def forward(ctx: Any, queries: Tensor, rows: Tensor, table: Tensor | None, index: Tensor) -> Tensor:
         ctx.save_for_backward(rows, index)
-        return table.gather(1, index)
+        return _multiplied(queries, rows, index) if table is None else table.gather(1, index)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         rows, index = ctx.saved_tensors
-        many = len(rows) < LARGE or index.shape[1] > SHARE * len(rows)
-        if many and not torch.are_deterministic_algorithms_enabled():  # a GPU adds to a table in any order
+        # A GPU adds to a table in any order.
+        if not _few(index, rows, ADDED) and not torch.are_deterministic_algorithms_enabled():
             table = gradient.new_zeros(len(index), len(rows)).scatter_add_(1, index, gradient)
             return table @ rows, None, None, None
-        return F.embedding_bag(index, rows, per_sample_weights=gradient, mode="sum"), None, None, None
+        return _added(rows, index, gradient), None, None, None
+
+
+def _added(
+    rows: Float[Tensor, "n d"], index: Int[Tensor, "b k"], weights: Float[Tensor, "b k"]
+) -> Float[Tensor, "b d"]:
+    """The weighted sum of each query's chosen rows."""
+    return F.embedding_bag(index, rows, per_sample_weights=weights, mode="sum")
+
+
+def _multiplied(
+    queries: Float[Tensor, "b d"], rows: Float[Tensor, "n d"], index: Int[Tensor, "b k"]
+) -> Float[Tensor, "b k"]:
+    """Dot products of each query with its chosen rows: the gradient, in the weights, of a product with their sum."""
+    with torch.enable_grad():
+        weights = queries.new_zeros(index.shape, requires_grad=True)
+        (found,) = torch.autograd.grad(_added(rows, index, weights), weights, queries)
+    return found
 
 
 class _Every(Function):
