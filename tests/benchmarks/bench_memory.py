@@ -1,7 +1,7 @@
-"""Long memories: all of a queue of 65,536 keys, and a ring over a row for each image of ImageNet.
+"""Long memories: all of a queue of 65,536 keys, a row for each image of ImageNet, and one for each of CIFAR-10.
 
-The queue's loss, forward and backward, stands against the one product that makes its scores. The ring's step says its
-seconds, and how much memory it takes at most, in units of its scores.
+Loss, forward and backward, stands against the one product that makes all scores. A ring and uniform negatives over
+ImageNet's rows say their memory too: how much they take at most, in units of the scores.
 """
 
 from collections.abc import Callable
@@ -15,12 +15,13 @@ from torch import Tensor
 from annulus.bounds.infonce import InfoNCE
 from annulus.device.device import keep_freed_memory, pick_device
 from annulus.methods.contrast import Contrast, ContrastConfig
-from annulus.negatives.samplers import Ring, Uniform
+from annulus.negatives.samplers import Ring, Sampler, Uniform
 from annulus.negatives.scores import Products
 
 DIM, REPETITIONS = 128, 11
 QUERIES, KEYS = 64, 65_536
 BATCH, ROWS, NEGATIVES = 256, 1_281_167, 4_096
+FEW_ROWS, FEW = 50_000, 256  # as many negatives as the studies of CIFAR-10 draw
 TEMPERATURE = 0.2
 
 
@@ -29,11 +30,9 @@ def unit(count: int, random: torch.Generator) -> Tensor:
     return F.normalize(drawn, dim=1, out=drawn)
 
 
-def ring_step(queries: Tensor, bank: Tensor, own: Tensor) -> Callable[[], None]:
+def bank_step(sampler: Sampler, negatives: int, queries: Tensor, bank: Tensor, own: Tensor) -> Callable[[], None]:
     """Loss and gradient of queries whose positive is their own row in a bank."""
-    contrast = Contrast(
-        ContrastConfig(Ring(inner=0.01, outer=0.1), None, InfoNCE(), NEGATIVES), len(bank), 0, bank.device
-    )
+    contrast = Contrast(ContrastConfig(sampler, None, InfoNCE(), negatives), len(bank), 0, bank.device)
 
     def step() -> None:
         leaf = queries.detach().requires_grad_()
@@ -83,22 +82,36 @@ def main() -> None:
     random = torch.Generator(device).manual_seed(0)
     rows = unit(ROWS, random)
     queries, own = unit(BATCH, random), torch.randint(ROWS, (BATCH,), generator=random, device=device)
-    ring = ring_step(queries, rows, own)
-    peak = peak_bytes(ring, device)
-    seconds = medians({"ring": ring, "product": lambda: queries @ rows.T}, REPETITIONS // 3)
+    samplers = {"ring": Ring(inner=0.01, outer=0.1), "uniform": Uniform()}
+    steps = {name: bank_step(sampler, NEGATIVES, queries, rows, own) for name, sampler in samplers.items()}
+    peaks = {name: peak_bytes(step, device) / (BATCH * ROWS * 4) for name, step in steps.items()}
+    seconds = medians({**steps, "product": lambda: queries @ rows.T}, REPETITIONS // 3)
+    calls = calls_per_turn(device)
+    small = rows[:FEW_ROWS].clone()
+    few = bank_step(Uniform(), FEW, queries, small, own % FEW_ROWS)
+    of_few = medians({"few": few, "product": lambda: queries @ small.T}, REPETITIONS, calls)
 
     keys, queries = rows[:KEYS].clone(), queries[:QUERIES]
     queue = queue_step(queries, keys)
-    calls = calls_per_turn(device)
     of_queue = medians({"all": queue, "product": lambda: queries @ keys.T}, REPETITIONS, calls)
     write(
         "memory",
         device,
         all_of_queue_over_product=of_queue["all"] / of_queue["product"],
-        ring_over_product=seconds["ring"] / seconds["product"],
+        few_over_product=of_few["few"] / of_few["product"],
+        **{f"{name}_over_product": seconds[name] / seconds["product"] for name in samplers},
+        **{f"{name}_peak_over_scores": peak for name, peak in peaks.items()},
         ring_seconds=seconds["ring"],
-        ring_peak_over_scores=peak / (BATCH * ROWS * 4),
-        **{"batch": BATCH, "rows": ROWS, "negatives": NEGATIVES, "queue": KEYS, "queue_batch": QUERIES, "dim": DIM},
+        **{
+            "few": FEW,
+            "few_rows": FEW_ROWS,
+            "batch": BATCH,
+            "rows": ROWS,
+            "negatives": NEGATIVES,
+            "queue": KEYS,
+            "queue_batch": QUERIES,
+            "dim": DIM,
+        },
     )
 
 
