@@ -7,6 +7,7 @@ import torch
 
 from annulus.config.params import filled
 from annulus.errors import InputError
+from annulus.negatives.samplers import Sampler
 from annulus.negatives.selection import Selection
 from annulus.studies.distillation.contrast import build_contrast
 from annulus.studies.distillation.kd import kd_loss
@@ -42,10 +43,10 @@ def features(seed=0):
     return draw[0].requires_grad_(), draw[1]
 
 
-class Fixed:
+class Fixed(Sampler):
     """Negatives that the test knows, in the place of a sampler's."""
 
-    clustering, shares = None, (0.0, 1.0)
+    shares = 0.0, 1.0
 
     def __init__(self, index):
         self.index = index

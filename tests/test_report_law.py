@@ -25,7 +25,10 @@ def file(*samplers: str, gain: float = 1.0) -> list[dict]:
     return rows
 
 
-OTHERS = {"moco": 0.7, "alexnet": 0.9, "resnet18": -1.2, "resnet18-long": 1.4}  # gain at the higher temperature
+OTHERS = {  # gain at the higher temperature
+    **{"law/moco": 0.7, "law/alexnet": 0.9, "law/resnet18": -1.2, "law/resnet18-long": 1.4},
+    **{"full_law/ir": 0.4, "full_law/moco": 0.2},
+}
 IR = [file("ring", "ball", "cave"), file("ring", gain=-0.5)]
 
 
@@ -33,14 +36,14 @@ def test_points_stand_at_the_weight_of_their_base():
     left, right = law(REAL, *IR, *(file("ring", gain=gain) for gain in OTHERS.values())).axes
     for axes in (left, right):
         places = {bars.get_label(): bars.lines[0].get_xydata().tolist() for bars in axes.containers}
-        networks = ("MoCo", "AlexNet", "ResNet-18", "ResNet-18 for 40 epochs")
-        assert set(places) == {"ring", "ball", "cave", *(f"ring, {network}" for network in networks)}
+        others = ("MoCo", "AlexNet", "ResNet-18", "ResNet-18 for 40 epochs", "all images", "MoCo, all images")
+        assert set(places) == {"ring", "ball", "cave", *(f"ring, {other}" for other in others)}
         assert places["ring"] == [[96.0, 0.0], [48.0, 1.0], [96.0, 0.0], [48.0, -0.5]]
         assert places["ball"] == [[96.0, 0.0], [48.0, 1.0]]
         for name, gain in OTHERS.items():
-            shown = f"ring{REAL[f'law/{name}.csv']}"
+            shown = f"ring{REAL[f'{name}.csv']}"
             assert places[shown] == [[96.0, 0.0], [48.0, gain]], f"{name} stands at its file's place"
-    assert tuple(REAL)[2:] == tuple(f"law/{name}.csv" for name in OTHERS)
+    assert tuple(REAL)[2:] == tuple(f"{name}.csv" for name in OTHERS)
 
 
 def test_drawn_images_have_a_figure_of_their_own():

@@ -21,6 +21,8 @@ REAL = {
     "law/alexnet.csv": ", AlexNet",
     "law/resnet18.csv": ", ResNet-18",
     "law/resnet18-long.csv": ", ResNet-18 for 40 epochs",
+    "full_law/ir.csv": ", all images",
+    "full_law/moco.csv": ", MoCo, all images",
 }
 DRAWN = {"embedded_law/ir-256.csv": "", "embedded_law/moco.csv": ", MoCo"}
 BASE = "uniform"

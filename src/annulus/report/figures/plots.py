@@ -70,9 +70,9 @@ FINDINGS = {
     "bound's own: no training is involved.",
     "ring.appC": "Theorem 3.2: conditional negatives make the estimate lower and less variable. (A std of 0 "
     "has no place on the logarithmic axis.)",
-    "law": "A point is a temperature with a count of negatives, of IR with a small network but where another is named; "
-    "samplers anneal. Across: the share of the softmax's weight that the closest tenth of the rows hold after training "
-    "on uniform negatives; 10 % is even.",
+    "law": "A point is a temperature with a count of negatives, of IR with a small network and 5,000 images but where "
+    "others are named; samplers anneal. Across: the share of the softmax's weight that the closest tenth of the rows "
+    "hold after training on uniform negatives; 10 % is even.",
     "law.drawn": "The same for images that the package draws (algorithms' fog).",
     "gain.ring.table1a": "MoCoRing is compared with MoCo, CMCRing with CMC.",
     "curve.bound": "The bound, log(1 + K) minus the loss, on the information between views; its ceiling is log(1 + K).",
