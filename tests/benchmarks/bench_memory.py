@@ -102,16 +102,14 @@ def main() -> None:
         **{f"{name}_over_product": seconds[name] / seconds["product"] for name in samplers},
         **{f"{name}_peak_over_scores": peak for name, peak in peaks.items()},
         ring_seconds=seconds["ring"],
-        **{
-            "few": FEW,
-            "few_rows": FEW_ROWS,
-            "batch": BATCH,
-            "rows": ROWS,
-            "negatives": NEGATIVES,
-            "queue": KEYS,
-            "queue_batch": QUERIES,
-            "dim": DIM,
-        },
+        few=FEW,
+        few_rows=FEW_ROWS,
+        batch=BATCH,
+        rows=ROWS,
+        negatives=NEGATIVES,
+        queue=KEYS,
+        queue_batch=QUERIES,
+        dim=DIM,
     )
 
 

@@ -167,7 +167,11 @@ def check_arguments(scores: Tensor, self_index: Tensor | None, k: Count, generat
 
 
 def check_numbers(scores: Float[Tensor, "b n"]) -> None:
-    """Refuse NaN, which has no rank; not within this library's own loop, which checks its losses."""
+    """Refuse NaN, which has no rank; not within this library's own loop, which checks its losses.
+
+    Raises:
+        InputError: with the number of queries that have a NaN.
+    """
     if not in_own_loop():
         require(
             lambda: ~scores.detach().amax().isnan(),  # of any NaN the largest is NaN
