@@ -9,6 +9,7 @@ from plain_objectives import plain_negatives, sets_of
 from pretended_gpu import PretendedGPU
 
 from annulus.errors import InputError
+from annulus.negatives import ranked, threshold
 from annulus.negatives.by_rank import COUNTED, ring, uniform
 from annulus.negatives.clusters import Clusters
 from annulus.negatives.draws import fractions
@@ -124,6 +125,25 @@ def test_selected_ranks_are_exact_up_to_both_ends(kind, similarity, memory):
         assert kind is torch.Tensor or torch.equal(drawn, selected.gather(1, places))
     short = similarity.bfloat16()
     assert torch.equal(select(short, own, 3, 20), select(short.float(), own, 3, 20))
+
+
+def test_a_large_memory_has_the_same_ranks_and_equal_scores_rank_by_column(generator):
+    columns = ranked.LARGE + 5
+    drawn = torch.randn(6, columns, generator=generator)
+    drawn[1] = (4 * drawn[1]).round() / 4  # ties by the thousand
+    drawn[2] = drawn[2].sort().values
+    drawn[3] = 0.0
+    drawn[4] = -10.0
+    drawn[4, :: int(columns**ranked.STRIDE)] = 10.0  # the sample misleads: all of it is far above the others
+    drawn[5, ::3] = -torch.inf
+    own = torch.randint(columns, (6,), generator=generator)
+    for first, last in ((0, 1), (0, 700), (1, 2), (160, 1600), (80, 9000), (columns - 9, columns - 1)):
+        selected = select(drawn, own, first, last)
+        assert torch.equal(selected, threshold.plain(drawn, own, first, last))
+        places = torch.randint(last - first, (6, 7), generator=seeded())
+        assert torch.equal(select(drawn, own, first, last, places), selected.gather(1, places))
+    drawn[:, 7] = drawn[0] = torch.nan  # the loss's check finds it
+    assert select(drawn, own, 80, 9000).sort(dim=1).values.diff(dim=1).min() > 0, "a column stands twice"
 
 
 @each_sampler
