@@ -95,6 +95,13 @@ def test_more_asked_than_there_are_takes_all_and_says_so(root, caplog):
     assert len(prepared.train) + len(prepared.validation) == 60
     assert "train_images: 1000 are asked for and there are 60; taking all" in caplog.text
     assert "test_images" not in caplog.text
+    assert "images are taken" not in caplog.text
+
+
+def test_fewer_than_there_are_are_taken_and_it_says_so(root, caplog):
+    with caplog.at_level(logging.INFO, "annulus"):
+        prepare_images("folder", folder_params(root), scale(30, 30), seed=0)
+    assert caplog.messages == ["train: 30 of 60 images are taken; scales.SCALE.prepare limits them (null: all)"]
 
 
 def test_bad_files_within_the_limit_are_left_out_named_and_counted(root, caplog):

@@ -230,6 +230,10 @@ def test_building_a_run_warns_of_what_its_choices_lose_once_and_of_params_yaml_s
     [warning] = warnings_of({"neighbours": "s"}, caplog)
     assert warning.startswith("in_denominator False of the neighbours is the papers' formula, whose loss is no bound")
     assert [warnings_of({"method": method}, caplog) for method in METHODS] == [[]] * len(METHODS)
+    [warning] = warnings_of(
+        {"datasets.shapes.view_size": 96, "datasets.shapes.image_size": 96, "backbone": "convnet"}, caplog
+    )
+    assert warning == "backbone convnet is for images of some twenty pixels, and here they have 96; take resnet18"
 
 
 @pytest.mark.parametrize(("method", "negatives", "queries"), [("moco", 32, 16), ("simclr", 30, 32), ("simo", 15, 16)])

@@ -88,6 +88,12 @@ def prepare_sources(
 ) -> Prepared:
     """`prepare_images` of sources that are open; sentences name `section`, where the settings are."""
     chosen = {split: _chosen_rows(source, limits, split, seed) for split, source in sources.items()}
+    for split, rows in chosen.items():
+        if len(rows) < len(sources[split].labels):
+            log.info(
+                "%s: %s of %s images are taken; scales.SCALE.prepare limits them (null: all)",
+                *(split, f"{len(rows):,}", f"{len(sources[split].labels):,}"),
+            )
     read: dict[str, Store] = {}
     bad = {}
     if shards is None:

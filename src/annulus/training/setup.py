@@ -24,6 +24,8 @@ from annulus.views.splits import channel_statistics, keeping_colour
 
 log = logging.getLogger("annulus")
 
+CONVNET_PIXELS = 64  # a side, up to which four convolutions see an image's parts together
+
 
 def build_training(run: Run, images: ImageSet, validation: ImageSet, device: torch.device) -> Training:
     """A pretraining at its first step.
@@ -62,6 +64,11 @@ def build_training(run: Run, images: ImageSet, validation: ImageSet, device: tor
     )
     for warning in contrast.warnings_for(columns, queries):
         log.warning("%s", warning)
+    if run.backbone.architecture == "convnet" and run.view_size > CONVNET_PIXELS:
+        log.warning(
+            "backbone convnet is for images of some twenty pixels, and here they have %d; take resnet18",
+            run.view_size,
+        )
     shown = len(images) // budget.batch_size * budget.batch_size
     setting = Setting(contrast, len(images), shown, budget.queue, run.seed, device)
     built = method(build_encoder(config, run.seed), run.method, setting)
