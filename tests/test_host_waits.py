@@ -128,6 +128,29 @@ def test_what_a_cpu_refuses_at_once_a_gpu_refuses_before_it_is_saved(changes, se
             training._check(order)
 
 
+def test_a_process_that_saves_looks_at_checks_no_more_often_than_one_that_does_not(monkeypatch):
+    """One of several processes saves, and each look waits for the others."""
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", -1.0)
+    monkeypatch.setattr(loop, "seconds_to_next_save", lambda seconds: -1.0)
+    monkeypatch.setattr(loop, "LOSS_CHECK_STEPS", 3)
+    states, looks = [], {}
+
+    class Saved(NeverSaved):
+        def save(self, state):
+            states.append(state["batch"])
+
+    for name, checkpoint in {"first": Saved(), "other": None}.items():
+        with PretendedGPU() as gpu, monkeypatch.context() as patched:
+            training = build_training(read({"bound": "mlcpc"}), stripes(70, 0), stripes(10, 1), gpu.device)
+            made = looks[name] = []
+            patched.setattr(Checks, "look", lambda checks, made=made: made.append(len(checks._made)))
+            training.run(checkpoint)
+    assert looks["first"] == looks["other"]
+    assert max(looks["first"]) > 0
+    epoch = [batch for batch in range(1, training.batches + 1) if batch % 3 == 0 or batch == training.batches]
+    assert states == epoch * training.settings.budget.epochs
+
+
 def test_a_check_waits_unless_it_is_put_off():
     def fault(number):
         return f"{number:g} is odd" if number % 2 else None

@@ -155,6 +155,9 @@ def test_neighbours_that_begin_before_a_view_finds_its_own_row_are_warned_of_onc
     scores[:, 100 - closer :] = 1.0
     for training in (0.4, 0.6, 0.7):
         contrast(scores, index, cases.at(training=training), self_index=index)
+    resumed = Contrast(contrast.config, 100, 0, torch.device("cpu"))
+    resumed.load_state_dict(contrast.state_dict())
+    resumed(scores, index, cases.at(training=0.8), self_index=index)
     said = [record.getMessage() for record in caplog.records]
     early = f"neighbours begin now, and {closer} of 100 rows are closer to a query than its own row (median of a batch)"
     assert [line.partition(":")[0] for line in said] == [early] * (closer > 3)

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from pretended_gpu import PretendedGPU
 
 from annulus.device.rng import generator as derived
+from annulus.errors import InputError
 from annulus.negatives import lloyd
 from annulus.negatives.clusters import kmeans
 
@@ -68,6 +69,13 @@ def test_runs_start_differently_and_the_seed_repeats_them(kmeans, rows):
     assert torch.equal(kmeans(rows, clusters=30, iterations=3, runs=1, seed=0)[0], first[0]), "whatever follows it"
     partitions = [frozenset(partition(run)) for run in [*first, *other]]
     assert len(set(partitions)) == 6
+
+
+def test_more_clusters_than_rows_are_refused_on_each_device(rows):
+    with PretendedGPU() as gpu:
+        for few in (rows[:7], rows[:7].to(gpu.device)):
+            with pytest.raises(InputError, match="8 clusters of 7 rows: give at most as many clusters as rows"):
+                kmeans(few, clusters=8, iterations=1, runs=1, seed=0)
 
 
 @needs_faiss

@@ -222,7 +222,8 @@ def staircase(scale, names=("CPC", "ML-CPC")):
     estimates = {(0, 1.0): (3.9, 4.7), (0, 0.01): (6.4, 9.4), (1, 1.0): (3.8, 4.6), (1, 0.01): (5.7, 9.0)}
     return [
         {"bound": names[bound], "alpha": alpha, "information_nats": information, "estimate_nats": estimate,
-         "std_nats": 0.2 if alpha < 1 else 0.1, "ceiling_nats": 4.852 if alpha == 1 else 9.457, "scale": scale}
+         "std_nats": 0.2 if alpha < 1 else 0.1, "ceiling_nats": 4.852 if alpha == 1 else 9.457, "iterations": 4000,
+         "scale": scale}
         for (bound, alpha), levels in estimates.items()
         for information, estimate in zip((6, 10), levels, strict=True)
     ]  # fmt: skip
@@ -382,5 +383,5 @@ def test_a_standard_deviation_over_seeds_is_a_student_s_interval(tmp_path):
         where = ("estimators/gaussians.csv", "estimate_nats", "std_over_seeds_nats")
         value, _ = spread(*where).read(Metrics(tmp_path), {})
         assert value.half == pytest.approx(half, rel=1e-4)
-        (several,), _ = spread(*where, 4, by=["pairs"]).read(Metrics(tmp_path), {})
+        (several,), _ = spread(*where, "pairs", 1 / 16, by=["pairs"]).read(Metrics(tmp_path), {})
         assert several.half == pytest.approx(3.1824, rel=1e-4)

@@ -100,7 +100,9 @@ def test_rows_whose_seeds_ran_on_several_days_are_compared_by_the_seeds_that_bot
 def test_the_text_counts_the_comparisons_that_chance_alone_would_give():
     names = ["here_percent", "here_interval_percent", "here_gain_percent", "here_gain_interval_percent"]
     row = {"table": "a", "method": "b", "paper_percent": "", "paper_gain_percent": ""} | dict.fromkeys(names, 1.0)
-    verdicts = ["base"] + ["better"] * 3 + ["worse"] + ["within noise (could see 1 points)"] * 36
+    verdicts = (
+        ["base"] + ["better"] * 3 + ["worse"] + ["within noise (could see 1 points)"] * 36 + ["one seed", "equal"]
+    )
     text = as_text([row | {"verdict": verdict} for verdict in verdicts])
     assert text.endswith("\n4 of 40 comparisons differ; 2.0 would by chance alone")
 

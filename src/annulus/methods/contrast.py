@@ -5,7 +5,7 @@ Everything here is scores (b, n) of queries against a memory's columns, whoever 
 
 import logging
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -150,11 +150,18 @@ class Contrast(Drawing):
         self.config, self.seed, self.name, self.views = config, seed, name, views
         self.bound = config.bound.begin()  # a bound may keep an estimate of its own for each memory
         self.generator = generator(seed, "negatives", name, device=device)
-        self._had_neighbours = False
+        self._had_neighbours = False  # so that their first step alone is looked at, of a resumed run too
         for buffer, clustering in self._clusterings():
             runs = clustering.runs if isinstance(clustering, Clustering) else 0
             first = torch.zeros(runs, images, dtype=torch.int32)
             self.register_buffer(buffer, torch.arange(images)[None] if clustering == "images" else first)
+
+    def get_extra_state(self) -> dict[str, Any]:
+        return super().get_extra_state() | {"had_neighbours": self._had_neighbours}
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        super().set_extra_state(state)
+        self._had_neighbours = state.get("had_neighbours", False)  # older states lack it
 
     @property
     def needs_clusters(self) -> bool:

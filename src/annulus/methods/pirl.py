@@ -58,8 +58,8 @@ class PIRLSettings(IRSettings):
 class PIRL(Drawing, IR):
     """IR with a second branch: another view's jigsaw is a query for the same row of the bank.
 
-    The bank holds embeddings of views, not of jigsaws. Bound and queries' gradients that are reported are the view's
-    and the mean of both branches.
+    The bank holds embeddings of views, not of jigsaws. The bound that is reported is the mean of both branches,
+    whatever their weights; the gradients are those of the view's queries.
 
     Source: Misra and van der Maaten 2020, arXiv:1912.01991, Section 2; Tian et al. 2020, arXiv:2005.10243, Section 7.1.
 

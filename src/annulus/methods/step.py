@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from annulus.bounds.bound import Estimate
-from annulus.device.checks import require_range
+from annulus.device.checks import require, require_range
 from annulus.device.compiling import compiled
 from annulus.device.distributed import world_size
 from annulus.encoders.module_encoder import AnyEncoder, as_encoder
@@ -158,6 +158,13 @@ class Method(nn.Module):
             )
         expected = f"number the training images from 0 to {self.images - 1}"
         require_range("index", index, 0, self.images, expected)
+        if self.memory == "batch":
+            require(
+                lambda: (index.sort().values.diff() > 0).all(),
+                index.device,
+                lambda: f"index holds image {index.mode().values} {(index == index.mode().values).sum()} times",
+                f"negatives of {type(self).__name__} are the batch's other images: draw a batch without replacement",
+            )
 
     @property
     def stored_parts(self) -> Sequence[Float[Tensor, "n d"]] | None:

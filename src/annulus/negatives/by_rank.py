@@ -164,6 +164,13 @@ def check_arguments(scores: Tensor, self_index: Tensor | None, k: Count, generat
     first, padding = (0, " (a query without one: self_index[:, None])") if self_index.ndim == 1 else (-1, ", or -1")
     columns = scores.shape[1]
     require_range("self_index", self_index, first, columns, f"give own columns from 0 to {columns - 1}{padding}")
+    if self_index.ndim == 2:
+        require(
+            lambda: _once(self_index.sort(dim=1).values),
+            self_index.device,
+            lambda: "self_index holds a column of a query twice",
+            "give each of its own columns once, and pad with -1",
+        )
 
 
 def check_numbers(scores: Float[Tensor, "b n"]) -> None:
@@ -184,6 +191,11 @@ def check_numbers(scores: Float[Tensor, "b n"]) -> None:
 def _reaches_own(self_index: SelfIndex, last: int, columns: int) -> bool:
     """True where ranks before `last` may hold a column of the query's own image, of which there may be several."""
     return self_index is not None and self_index.ndim == 2 and last > columns - self_index.shape[1]
+
+
+def _once(rising: Int[Tensor, "b w"]) -> Bool[Tensor, ""]:
+    """True where no query has a column twice; -1 is none."""
+    return ((rising[:, 1:] > rising[:, :-1]) | (rising[:, 1:] < 0)).all()
 
 
 def _of_all(scores: Float[Tensor, "b n"], self_index: SelfIndex, k: Count, generator: Random) -> Selection:

@@ -84,8 +84,11 @@ def kmeans(rows: Float[Tensor, "n d"], clusters: int, iterations: int, runs: int
     when another runs empty; where there are fewer different rows than clusters, some stay empty.
 
     Raises:
+        InputError: when there are fewer rows than clusters.
         ModuleNotFoundError: on a CPU, where faiss is not installed.
     """
+    if clusters > len(rows):
+        raise InputError(f"{clusters} clusters of {len(rows)} rows: give at most as many clusters as rows")
     if rows.is_cuda:
         return lloyd(rows, clusters, iterations, runs, seed)
     faiss = load_faiss("k-means on a CPU")

@@ -140,7 +140,7 @@ def as_text(rows: Sequence[Mapping[str, Number]]) -> str:
         lines.append(
             f"{row['table']:<18} {row['method']:<26}{paper:>7}{gained:>7}   {here}{above} {row['verdict']}".rstrip()
         )
-    compared = [row for row in rows if row["verdict"] != "base"]
+    compared = [row for row in rows if row["verdict"] not in ("base", "equal", "one seed")]  # these cannot differ
     differ = sum(row["verdict"] in ("better", "worse") for row in compared)
     chance = (1 - COVERAGE) * len(compared)
     lines.append(f"{differ} of {len(compared)} comparisons differ; {chance:.1f} would by chance alone")

@@ -34,7 +34,7 @@ from annulus.views.shown import seen_in
 
 CHECKPOINT_SECONDS = float(
     os.environ.get("ANNULUS_CHECKPOINT_SECONDS", 10)
-)  # longest loss of work by a kill, or longer:
+)  # longest loss of work by a kill, or longer, for a state is saved where its losses are looked at:
 CHECKPOINT_SHARE = 0.02  # saving takes at most this share of the time,
 CHECKPOINT_MOST_SECONDS = 300.0  # but one slow save (a process that was paused in it) costs the next no hour
 LOSS_CHECK_STEPS = 50  # reading a loss waits for the GPU, so it is read this often; a CPU reads every step
@@ -112,13 +112,14 @@ class Training:
             while self.batch < self.batches:
                 self.step(order)
                 self._report(self._loss_now)
-                if checkpoint is not None and time.monotonic() > save_at:
-                    self._check(order)  # only sound states are saved
+                if ended := self.batch == self.batches:
+                    self._check(order)
+                # Only sound states are saved.
+                if checkpoint is not None and (ended or self._looks()) and time.monotonic() > save_at:
                     started = time.monotonic()
                     checkpoint.save(self.state_dict())
-                    ended = time.monotonic()
-                    save_at = ended + seconds_to_next_save(ended - started)
-            self._check(order)
+                    saved = time.monotonic()
+                    save_at = saved + seconds_to_next_save(saved - started)
             self._end_epoch()
             self._report(lambda: _line(self.history[-1], self.settings.budget.epochs))
         return self.history
@@ -160,8 +161,12 @@ class Training:
         if self.annealing.watches_loss:
             self.annealing.after_step(self.measured[self.batch, 0].item())
         self.batch += 1
-        if self.device.type == "cpu" or self.batch % LOSS_CHECK_STEPS == 0:
+        if self._looks():
             self._check(order)
+
+    def _looks(self) -> bool:
+        """True after the steps that look at checks, the same in all processes: each look waits for the others."""
+        return self.device.type == "cpu" or self.batch % LOSS_CHECK_STEPS == 0
 
     def _measure(self, step: Step) -> None:
         # The loss is a mean over queries, so a query's own gradient is as many times larger (arXiv:2010.01929, eq. 11).

@@ -2,7 +2,7 @@
 
     exact(file, column, by=..., **where)                a number without an interval; of a JSON file, a field
     estimate(file, column, interval, by=..., **where)   one whose file has half of its 95 % interval
-    spread(file, column, std, count, by=..., **where)   a mean with the standard deviation of `count` values
+    spread(file, column, std, count, by=..., **where)   a mean with the standard deviation of `count` values, a column
     Differences(table, where)                           here minus paper, of every row of a table of the papers
 
 `where` picks rows: a column holds this, or one of these. With `by` there are several, in the order of these columns.
@@ -29,7 +29,7 @@ class Column:
     """A column of a CSV file under metrics/, or a field of a JSON file.
 
     `interval` is the column with half of its 95 % interval, or `std` the one with the standard deviation of the values
-    whose mean it is, `count` many: a number or a column. Without either it is taken for exact.
+    whose mean it is, as many as the column `count` says, or `share` of that. Without either it is taken for exact.
     """
 
     file: str
@@ -38,7 +38,8 @@ class Column:
     by: Sequence[str] = ()
     interval: str | None = None
     std: str | None = None
-    count: int | str = "seeds"
+    count: str = "seeds"
+    share: float = 1.0
 
     def read(self, metrics: Metrics, tables: Mapping[str, Comparison]) -> tuple[Value, Setting]:
         """The number, or with `by` the numbers, and how they were made.
@@ -69,15 +70,12 @@ class Column:
         if self.std is None:
             return metrics.column(self.file, self.where, str(self.interval), self.by, empty=math.inf)
 
-        def half(std: float, count: int | float) -> float:
-            return math.inf if count == 1 else Interval(0.0, std**2 / count, count - 1).half
+        def half(std: float, count: float) -> float:
+            values = int(self.share * count)
+            return math.inf if values <= 1 else Interval(0.0, std**2 / values, values - 1).half
 
-        stds, counts = metrics.column(self.file, self.where, self.std, self.by), self.count
-        if isinstance(counts, str):
-            counts = metrics.column(self.file, self.where, counts, self.by)
-        if not isinstance(stds, list):
-            return half(stds, counts)
-        return list(map(half, stds, counts if isinstance(counts, list) else [counts] * len(stds)))
+        stds, counts = (metrics.column(self.file, self.where, name, self.by) for name in (self.std, self.count))
+        return list(map(half, stds, counts)) if isinstance(stds, list) else half(stds, counts)
 
 
 @dataclass(frozen=True)
@@ -151,10 +149,11 @@ def spread(
     file: str,
     column: str,
     std: str,
-    count: int | str = "seeds",
+    count: str = "seeds",
+    share: float = 1.0,
     /,
     by: Sequence[str] = (),
     **where: Name | Sequence[Name],
 ) -> Column:
-    """A mean of `count` values, whose standard deviation is in the column `std`."""
-    return Column(file, column, where, by, std=std, count=count)
+    """A mean of as many values as `count` says, or `share` of that, whose standard deviation is in the column `std`."""
+    return Column(file, column, where, by, std=std, count=count, share=share)
