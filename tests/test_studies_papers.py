@@ -95,6 +95,9 @@ def test_rows_whose_seeds_ran_on_several_days_are_compared_by_the_seeds_that_bot
     rows = Rows(tmp_path / "rows", tmp_path / "right", least=2)
     found = in_pairs({"RING": ["IR"], "BALL": ["IR"], "IR": ["BALL", "RING"]}, rows, "cpu")
     assert [(line["row"], line["gain_percent"], line["seeds"]) for line in found] == [("RING", 5, 2), ("IR", -5, 2)]
+    methods = {name: {"row": row, "top1_percent": None} for name, row in (("IRing", "RING"), ("IR", "IR"))}
+    found = comparison_table({"a": {"base": "IRing", "methods": methods}}, rows, "cpu")
+    assert [(line["here_gain_percent"], line["seeds"], line["gain_seeds"]) for line in found] == [(0, 2, 2), (-5, 3, 2)]
 
 
 def test_the_text_counts_the_comparisons_that_chance_alone_would_give():

@@ -92,6 +92,7 @@ def comparison_table(tables: Mapping[str, Any], rows: Rows, scale: str) -> list[
             if not rows.comparable(entry["row"], base["row"]):
                 continue
             setting = {"scale": scale} | rows.setting(entry["row"])
+            setting["gain_seeds"] = len(rows.common(entry["row"], base["row"]))
             lines.append({"table": name, "method": method, **compared(entry, base, rows), **setting})
     return lines
 
