@@ -112,6 +112,27 @@ def test_parts_that_are_done_do_not_run_again_and_the_file_grows_as_they_end(tmp
     assert [name for name, _ in asked] == ["one", "two"] * 2
 
 
+def test_a_part_that_crashed_runs_again_and_only_what_is_right_ends_well(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(check, "PARTS", dict.fromkeys(["one", "two"]))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(check, "machine", lambda: {"device": "this"})
+    asked, ends = [], iter([check.Crashed("ended with status 1"), WRONG, FAST])
+
+    def run(name):
+        asked.append(name)
+        end = next(ends)
+        if isinstance(end, Exception):
+            raise end
+        return [Row(name, "1 image/s", end)]
+
+    monkeypatch.setattr(check, "in_own_process", run)
+    for shown in ("2 WRONG, 0 slow, 0 right, 0 fast", "1 WRONG, 0 slow, 0 right, 1 fast"):
+        with pytest.raises(SystemExit, match="True"):
+            check.main(["--out", str(tmp_path / "check-gpu.json")])
+        assert capsys.readouterr().out.splitlines()[-1] == shown
+    assert asked == ["one", "two", "one"]
+
+
 def test_a_file_that_is_none_of_the_command_s_is_refused(tmp_path):
     (tmp_path / "check-gpu.json").write_text("[")
     with pytest.raises(InputError, match=r"check-gpu.json cannot be read \(.*\); remove it, or name another file"):

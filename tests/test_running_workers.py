@@ -171,6 +171,11 @@ def test_on_gpus_each_worker_has_its_own_and_on_one_items_come_one_after_the_oth
     found = list(map_processes(visible_gpus, [0, 1, 2, 3], device=torch.device("cuda")))
     assert [item for _, item in found] == [0, 1, 2, 3]
     assert {gpu for gpu, _ in found} == {"0", "1"}
+    for met in Path().glob("here-*"):
+        met.unlink()
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3, GPU-5e,7")  # torch sees two of them
+    found = list(map_processes(visible_gpus, [0, 1], device=torch.device("cuda")))
+    assert {gpu for gpu, _ in found} == {"3", "GPU-5e"}
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     found = list(map_processes(threads, [0, 1], names=["a", "b"], device=torch.device("cuda")))
     assert {process for _, _, process, _ in found} == {os.getpid()}

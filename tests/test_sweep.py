@@ -192,6 +192,19 @@ def test_workers_are_an_array_of_jobs_that_share_a_gpu_and_are_told_before_their
     assert "signal=USR2@90" in asked
 
 
+def test_workers_of_this_machine_share_the_gpus_that_the_sweep_may_use(tmp_path, monkeypatch):
+    monkeypatch.setattr(places.torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,GPU-5e")
+    local, submitted, seen = places.Local(tmp_path, None, 0.5), [], []
+    monkeypatch.setattr(local.executor, "submit", submitted.append)
+    monkeypatch.setattr(Worker, "__call__", lambda _: seen.append(os.environ["CUDA_VISIBLE_DEVICES"]))
+    local.start(Worker(tmp_path, [], None), range(local.slots(trials=9)))
+    for task in submitted:
+        task()
+    assert seen == ["5", "5", "GPU-5e", "GPU-5e"]
+
+
 # --- workers, killed and watched ----------------------------------------------------------------------
 
 
@@ -271,6 +284,16 @@ def test_a_run_that_fails_is_told_and_the_others_go_on(trials, tmp_path):
     (failed,) = sweep.failed
     assert re.match(r"diverging: the loss is nan at step .*; lower scales\.SCALE", failed)
     assert whole.cached.read() is not None
+
+
+def test_a_run_whose_outcome_is_damaged_is_trained(trials, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    (trial,) = trials(damaged={})
+    trial.cached.file.parent.mkdir(parents=True)
+    trial.cached.file.write_text("{")
+    watch([trial], tmp_path / "notes").run()
+    assert trial.cached.read() is not None
+    assert re.search(r"damaged: done in \d+ s \(1 of 1\)", caplog.text)
 
 
 def test_workers_that_came_after_an_edit_of_the_code_are_refused(trials, tmp_path):

@@ -47,6 +47,12 @@ def pick_device() -> torch.device:
     return torch.device("cpu")
 
 
+def gpu_names() -> list[str]:
+    """What CUDA_VISIBLE_DEVICES calls each of the GPUs that are visible here: a child process gets one by its name."""
+    count, given = torch.cuda.device_count(), os.environ.get("CUDA_VISIBLE_DEVICES")
+    return [*map(str, range(count))] if given is None else [name.strip() for name in given.split(",")][:count]
+
+
 @contextmanager
 def threads(count: int) -> Iterator[None]:
     """Context in which operations on the CPU use `count` threads."""

@@ -39,7 +39,7 @@ def about_main_line(encoder: Path, licence: str = "") -> About:
     Raises:
         InputError: when a metrics file is damaged.
     """
-    encoder = encoder.resolve()
+    encoder = encoder.parent.resolve() / encoder.name  # the file itself may be a link into DVC's cache
     root = encoder.parents[min(3, len(encoder.parents) - 1)]
     seed = encoder.stem
     if encoder != root / "data/main/encoders" / f"{seed}.safetensors" or not seed.isdecimal():

@@ -2,7 +2,7 @@
 
 Each part runs in a process of its own, so that a crash costs no other part, and its rows are in the file as soon as it
 ends. The same command goes on after a crash or when time was up: a part that ended on this device, with these versions
-and this code, does not run again.
+and this code, does not run again. The exit status is 1 where anything is wrong, or parts are left.
 """
 
 import argparse
@@ -57,38 +57,50 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(json.dumps([*PARTS[arguments.part](pick_device(), Sizes())]))
         return
     try:
-        check(arguments.out, arguments.seconds, in_own_process)
+        sound = check(arguments.out, arguments.seconds, in_own_process)
     except InputError as error:
         raise SystemExit(f"ERROR: {error}") from None
+    raise SystemExit(not sound)
 
 
 def check(out: Path, seconds: float, run: Callable[[str], list[Row]]) -> bool:
-    """Run what is left of the parts, write each as it ends, print the table; returns whether all have run."""
+    """Run what is left of the parts, write each as it ends, print the table; returns whether all ran, none wrong."""
     until, key = time.monotonic() + seconds, machine()
     done = read_done(out, key)
     for name in PARTS:
-        if name not in done and time.monotonic() < until:
+        if (name not in done or "crashed" in done[name]) and time.monotonic() < until:
             print(f"{name} ...", file=sys.stderr, flush=True)
             started = time.monotonic()
-            rows = run(name)
-            done[name] = {"seconds": round(time.monotonic() - started, 1), "rows": rows}
+            try:
+                part = {"rows": run(name)}
+            except Crashed as crash:
+                part = {"rows": [Row(name, str(crash), WRONG)], "crashed": True}
+            done[name] = {"seconds": round(time.monotonic() - started, 1), **part}
             write_text(out, json.dumps({"machine": key, "parts": done}, indent=1) + "\n")
     print(table(key, done))
     left = [name for name in PARTS if name not in done]
     if left:
         print(f"left: {', '.join(left)}; the same command goes on")
-    return not left
+    return not left and not any(Row(*row).verdict == WRONG for part in done.values() for row in part["rows"])
+
+
+class Crashed(Exception):
+    """A part did not end by itself."""
 
 
 def in_own_process(name: str) -> list[Row]:
-    """The rows of a part; one that crashes or takes too long is a row that says so."""
+    """The rows of a part.
+
+    Raises:
+        Crashed: when it crashes, or takes too long.
+    """
     command = [sys.executable, "-m", "annulus", "check-gpu", "--part", name]
     try:
         ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=PART_SECONDS)
     except subprocess.TimeoutExpired:
-        return [Row(name, f"did not end in {PART_SECONDS:.0f} s", WRONG)]
+        raise Crashed(f"did not end in {PART_SECONDS:.0f} s") from None
     if ended.returncode:
-        return [Row(name, f"ended with status {ended.returncode}; its own message stands above", WRONG)]
+        raise Crashed(f"ended with status {ended.returncode}; its own message was shown as it ended")
     return [Row(*row) for row in json.loads(ended.stdout.splitlines()[-1])]
 
 

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from annulus.device.device import keep_freed_memory, pick_device
+from annulus.device.device import gpu_names, keep_freed_memory, pick_device
 from annulus.device.distributed import world_size
 from annulus.device.threads import cores
 from annulus.errors import InputError
@@ -79,8 +79,8 @@ def map_processes(
             f"several processes need /dev/shm, which cannot be written here ({error.strerror}); mount it "
             "(`mount -t tmpfs tmpfs /dev/shm`), or give the container one"
         ) from error
-    for place in range(gpus):
-        places.put(place)
+    for name in gpu_names() if gpus else ():
+        places.put(name)
     pool = ProcessPoolExecutor(
         workers, context, initializer=_begin, initargs=(os.getpid(), compute, reports, places, threads, gpus)
     )
@@ -200,7 +200,7 @@ def _begin(
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it silently: the stage says one sentence for all
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     if gpus:
-        os.environ["CUDA_VISIBLE_DEVICES"] = str(places.get())  # what "cuda" means from here on
+        os.environ["CUDA_VISIBLE_DEVICES"] = places.get()  # what "cuda" means from here on
         pick_device()
     compute_with(threads)
     progress.begin("", reports.put)

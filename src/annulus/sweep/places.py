@@ -7,6 +7,7 @@ import signal
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import submitit
 import torch
 from submitit.core.utils import FailedJobError
 
+from annulus.device.device import gpu_names
 from annulus.device.threads import cores
 from annulus.errors import InputError, nearest
 from annulus.sweep.worker import Worker
@@ -75,12 +77,12 @@ class Local(Executor):
         return [self._start(worker, slot) for slot in slots]
 
     def _start(self, worker: Worker, slot: int) -> submitit.Job:
-        gpu = {"gpus_per_node": 1, "visible_gpus": [math.floor(slot * self.share + 1e-6)]} if self.share else {}
-        self.executor.update_parameters(timeout_min=YEAR_MINUTES, **gpu)
+        self.executor.update_parameters(timeout_min=YEAR_MINUTES)
+        task = partial(_on_gpu, gpu_names()[math.floor(slot * self.share + 1e-6)], worker) if self.share else worker
         # Ctrl-C reaches every process of the terminal; it is for the sweep alone, which ends its workers.
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
-            return self.executor.submit(worker)
+            return self.executor.submit(task)
         finally:
             signal.signal(signal.SIGINT, before)
 
@@ -90,6 +92,12 @@ class Local(Executor):
                 os.kill(int(job.job_id), signal.SIGTERM)  # submitit's process of the job, which hands it on
         for job in jobs:
             job.wait()
+
+
+def _on_gpu(name: str, worker: Worker) -> None:
+    """Run a worker with this GPU alone. submitit would give numbers, and count from the machine's first."""
+    os.environ["CUDA_VISIBLE_DEVICES"] = name
+    worker()
 
 
 class Slurm(Executor):

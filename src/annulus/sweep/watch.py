@@ -26,6 +26,7 @@ class Watch:
     def __init__(self, trials: Sequence[StudyRun], notes: Path, executor: Executor, sweep: int | None) -> None:
         self.trials, self.notes, self.executor = trials, notes, executor
         self.worker = Worker(notes, trials, sweep)
+        self.first = dict(enumerate(map(_written, trials)))  # an outcome that is there, and cannot be read, is none
         self.open = {number: trial for number, trial in enumerate(trials) if trial.cached.read() is None}
         self.slots = executor.slots(len(self.open))
         self.jobs: dict[int, Job] = {}  # by slot
@@ -63,7 +64,11 @@ class Watch:
                 seconds = float(done.read_text(encoding="utf-8"))
                 self.seconds += seconds
                 self._over(number, f"done in {seconds:.0f} s")
-            elif trial.cached.file.exists() and not trial.cached.checkpoint.held() and not done.exists():
+            elif (
+                _written(trial) not in (None, self.first[number])
+                and not trial.cached.checkpoint.held()
+                and not done.exists()
+            ):
                 self._over(number, "done by another process")
         return bool(self.open)
 
@@ -119,6 +124,14 @@ class Watch:
     def _begun(self, job: Job) -> list[int]:
         """The trials that workers of a job have begun, and that are not over."""
         return [number for number in self.open if (self.notes / f"begun-{number}-{job.job_id}").exists()]
+
+
+def _written(trial: StudyRun) -> int | None:
+    """When the trial's outcome was written, in nanoseconds."""
+    try:
+        return trial.cached.file.stat().st_mtime_ns
+    except FileNotFoundError:
+        return None
 
 
 def _raised(text: str) -> str:

@@ -83,4 +83,5 @@ def _sheet(metrics: Metrics, name: str, title: str, finding: str) -> Sheet | Emp
     except FileNotFoundError:
         return Empty(f"metrics/{name} is not there", command)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        return Empty(f"metrics/{name} is no PNG file that can be read: {error}", command, broken=True)
+        reason = str(error).replace(f"{metrics.root}/", "")  # Pillow names the file by its whole path
+        return Empty(f"metrics/{name} is no PNG file that can be read: {reason}", command, broken=True)
