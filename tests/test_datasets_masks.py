@@ -1,6 +1,8 @@
 """Images beside labels of their pixels: what lies where is read as such, and anything else is named."""
 
 import shutil
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -61,6 +63,25 @@ def test_a_mask_is_part_of_the_digest_and_follows_its_image(root):
     other[0, 0, 0] = 9
     assert ImageSet(part.images, part.labels, part.rows, part.classes, other).digest != part.digest
     assert torch.equal(part.take(torch.tensor([2, 0])).masks, part.masks[[2, 0]])
+
+
+def png_of_bits(levels: np.ndarray, bits: int) -> bytes:
+    """A grey PNG of 1 to 8 bits a pixel, which Pillow does not write."""
+    packed = np.packbits(np.unpackbits(levels[..., None], axis=2)[:, :, -bits:].reshape(len(levels), -1), axis=1)
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    header = struct.pack(">IIBBBBB", levels.shape[1], len(levels), bits, 0, 0, 0, 0)
+    rows = zlib.compress(b"".join(b"\0" + row.tobytes() for row in packed))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_labels_of_few_bits_are_the_numbers_that_they_hold(bits, root):
+    levels = np.repeat(np.array([[1, 3, 2]], np.uint8), 8, axis=1).repeat(16, axis=0)
+    (root / "test/labels/view0.png").write_bytes(png_of_bits(levels, bits))
+    assert prepared(root).test.masks[0].tolist() == [[1] * 2 + [3] * 4 + [2] * 2] * 8
 
 
 def grey(value, *shape):

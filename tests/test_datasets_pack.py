@@ -31,6 +31,7 @@ from annulus.errors import InputError
 from annulus.files.images import ImageSet, load_images, save_images
 from annulus.files.packed import write_packed
 from annulus.files.shards import Shards
+from annulus.files.store import squares
 from annulus.pipeline.stage import run_stage
 from annulus.views.splits import ColourSplit, channel_statistics
 
@@ -109,6 +110,9 @@ def test_jpeg_images_keep_their_shape_and_a_file_that_fits_keeps_its_bytes(files
         middle = image[:, (height - 16) // 2 :, (width - 16) // 2 :][:, :16, :16]
         difference = middle.float() - torch.from_numpy(decode(files[row], 16).transpose(2, 0, 1).copy()).float()
         assert difference.abs().mean() < 12, row
+    for row, image, square in zip(rows.tolist(), images, squares(store, rows), strict=True):
+        top, left = ((side - 16) // 2 for side in STORED[row])
+        assert torch.equal(square, image[:, top : top + 16, left : left + 16])
     sent = pickle.loads(pickle.dumps(store))  # to another process
     assert torch.equal(sent.take(rows[:1]), store.take(rows[:1]))
 

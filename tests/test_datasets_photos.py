@@ -165,6 +165,10 @@ def test_a_table_of_paths_and_labels(here, kind):
         arrow = pytest.importorskip("pyarrow")
         from pyarrow import parquet
 
+        elsewhere = here.with_name("elsewhere")  # one of the paths leads out of the table's folder
+        elsewhere.mkdir()
+        moved = (here / rows[0]["File_Name"]).rename(elsewhere / "moved.png")
+        rows[0] |= {"File_Name": str(moved)}
         parquet.write_table(arrow.Table.from_pylist(rows), here / "own.parquet")
     else:
         table(rows, here / f"own.{kind}", "\t" if kind == "tsv" else ",")
@@ -239,7 +243,7 @@ def test_webdataset_tars(here, label):
     check_classes(prepared(here / "own"))
 
 
-@pytest.mark.parametrize("name", ["own.zip", "own.tar", "own.tar.gz"])
+@pytest.mark.parametrize("name", ["own.zip", "own.tar", "own.tar.gz", "own.tar.xz", "own.tgz"])
 def test_an_archive_of_class_folders_with_what_macos_leaves(here, name):
     tree(here / "images/pets")
     (here / "images/__MACOSX").mkdir()
@@ -249,7 +253,9 @@ def test_an_archive_of_class_folders_with_what_macos_leaves(here, name):
             for path in (here / "images").rglob("*.png"):
                 archive.write(path, path.relative_to(here / "images"))
     else:
-        with tarfile.open(here / name, "w:gz" if name.endswith("gz") else "w") as archive:
+        (here / "images/pets/_annotations.coco.json").write_text("{}")  # of no image
+        coded = {"own.tar": "", "own.tar.xz": "xz"}.get(name, "gz")
+        with tarfile.open(here / name, f"w:{coded}") as archive:
             archive.add(here / "images", "images")
     check_classes(prepared(here / name))
     assert not list((here / ".annulus").glob("unpacked-*")), "what was unpacked is gone"

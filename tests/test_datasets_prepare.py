@@ -121,7 +121,7 @@ def test_a_folder_with_too_little_is_refused(root):
         r"\(empty file\) and 12 more. max_bad_files is 21: .* or raise datasets.folder.max_bad_files"
     )
     for place, count, bad, test_images, sentence in (
-        ("test/ant", 0, 0, 2, "test_images 2 is fewer than the 3 classes; raise it in the scale"),
+        ("test/ant", 0, 0, 2, "test_images 2 is fewer than the 3 classes; raise it in scales.SCALE.prepare, or"),
         ("test/ant", 10, 10, None, "no test image can be used of ant; every class needs one"),
         ("train/bee", 12, 21, None, many),
     ):

@@ -39,7 +39,8 @@ def test_images_that_no_machine_holds_are_refused_before_work():
     shapes = GeneratedSettings(image_size=1024, view_size=1024, validation_fraction=0.1)
     sentence = (
         r"^[\d,]+\.\d GiB are needed of memory, where [\d,.]+ GiB are free: train images \(1,000,000,000 of 1024 px\) "
-        r"5,859,375\.0 GiB, test images \(10 of 1024 px\) 0\.1 GiB; lower train_images, test_images or"
+        r"5,859,375\.0 GiB, test images \(10 of 1024 px\) 0\.1 GiB; lower the numbers of images in "
+        r"scales\.SCALE\.prepare, or datasets\.shapes\.image_size$"
     )
     with pytest.raises(InputError, match=sentence):
         prepare_images("shapes", shapes, PrepareBudget(train_images=10**9, test_images=10, unlabelled_images=None), 0)

@@ -13,6 +13,7 @@ import threading
 import time
 from multiprocessing import get_context
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import warm
@@ -197,7 +198,8 @@ def test_workers_of_this_machine_share_the_gpus_that_the_sweep_may_use(tmp_path,
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,GPU-5e")
     local, submitted, seen = places.Local(tmp_path, None, 0.5), [], []
-    monkeypatch.setattr(local.executor, "submit", submitted.append)
+    job = mock.Mock(spec=places.submitit.Job)
+    monkeypatch.setattr(local.executor, "submit", lambda task: submitted.append(task) or job)
     monkeypatch.setattr(Worker, "__call__", lambda _: seen.append(os.environ["CUDA_VISIBLE_DEVICES"]))
     local.start(Worker(tmp_path, [], None), range(local.slots(trials=9)))
     for task in submitted:

@@ -13,7 +13,9 @@ from PIL import Image
 from scipy.io import savemat
 from torchvision.datasets import Omniglot, utils
 
+from annulus.datasets import decode
 from annulus.errors import InputError
+from annulus.studies.transfer import crops
 from annulus.studies.transfer.crops import cropped, scaled
 from annulus.studies.transfer.layouts import LAYOUTS
 from annulus.studies.transfer.target import open_target
@@ -193,13 +195,16 @@ def coco(root: Path, split: str, boxes: list[dict]) -> None:
     (root / f"annotations/instances_{split}.json").write_text(json.dumps(content))
 
 
-def test_boxes_of_coco_are_a_fifth_larger_around_their_middle(tmp_path):
+def test_boxes_of_coco_are_a_fifth_larger_around_their_middle(tmp_path, monkeypatch):
     square, corner, far = ({"bbox": box} for box in ([10, 30, 20, 20], [0, 0, 10, 10], [90, 0, 5, 5]))
     coco(tmp_path, "train2017", [square | {"category_id": 90}, corner | {"category_id": 3}])
     coco(tmp_path, "val2017", [far | {"category_id": 3}, square | {"category_id": 5}, square | {"category_id": 90}])
     sources = opened("mscoco", tmp_path)
     assert sources["train"].classes == ("car", "toothbrush"), "categories that have training boxes"
+    decoded = []
+    monkeypatch.setattr(crops, "opened", lambda path: decoded.append(path.name) or decode.opened(path))
     images, _ = sources["train"].read(torch.tensor([0, 1]))
+    assert decoded == ["000000000007.jpg"], "once for both boxes"
     assert images[1].float().mean() < 2
     assert images[0].float().mean() / 255 == pytest.approx(1 / 1.44, abs=0.06), "20 of 24 pixels a side"
     assert sources["test"].labels.tolist() == [0, 1]

@@ -156,6 +156,17 @@ def test_an_operator_keeps_its_numbers_under_autocast(generator):
             assert torch.equal(operator(view, seeded(1)), expected)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("name", ["jitter", "blur", "rand_augment"])
+def test_an_operator_computes_in_float32_whatever_it_is_given(name, dtype, generator):
+    operator = getattr(SETS["infomin"], name)
+    view = torch.rand(16, 3, 24, 24, generator=generator).to(dtype)
+    view[:, :, :4] = 0.5  # grey, without a hue
+    found = operator(view, seeded(1))
+    assert torch.equal(found, operator(view.float(), seeded(1)).to(dtype))
+    assert found.isfinite().all()
+
+
 # --- in params.yaml -----------------------------------------------------------------------------------
 
 BYOL = {"probability": 0.2, "threshold": 0.5}

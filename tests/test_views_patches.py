@@ -106,5 +106,9 @@ def test_three_patches_lie_inside_of_the_image_or_are_refused():
     assert torch.equal(first[:, :, 8:, 8:], third[:, :, :24, :24])
     with pytest.raises(InputError, match=r"5 puts the third patch of 32 .* of 40 pixels; take an offset of at most 4,"):
         views_of(images, ViewSet(patches=Patches(offset=5)), 32, generators)
+    with pytest.raises(
+        InputError, match=r"the first patch of 41 pixels outside of images of 40 .*; take larger images"
+    ):
+        views_of(images, set_of, 41, generators[:1])
     with pytest.raises(InputError, match=r"images of 38 pixels; take an offset of at most 3,"):
         views_of(images, set_of, 32, generators, sizes=torch.tensor([[40, 38]] * 20))

@@ -10,6 +10,7 @@ from annulus.device.rng import generator
 from annulus.files.images import load_images
 from annulus.files.results import write_bytes, write_table
 from annulus.files.sheets import png
+from annulus.files.store import squares
 from annulus.pipeline.stage import Results, run_resolved
 from annulus.studies.view_learning.curves import over_steps, read_curves
 from annulus.studies.view_learning.pictures import Shown, grid
@@ -21,7 +22,7 @@ PATHS = ["images", "generators", "views", "curves"]
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     test, seed = load_images(paths.images / "test.safetensors").images, settings["seeds"][0]
-    images = test.take(torch.randperm(len(test), generator=generator(seed, "pictures"))[: settings["shown"]])
+    images = squares(test, torch.randperm(len(test), generator=generator(seed, "pictures"))[: settings["shown"]])
     seen = images.float() / 255
     splits = {space: ColourSplit(space) for space in settings["spaces"]}
     splits |= {

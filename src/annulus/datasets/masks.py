@@ -19,6 +19,7 @@ from annulus.files.images import IGNORED
 
 LAYOUT = "{train,test}/images/NAME.jpg and {train,test}/labels/NAME.png"
 ANY = ("any",)  # the one class of all images
+SPREAD = {"L;2": 85, "L;4": 17}  # Pillow spreads a PNG's grey levels of few bits over 0 to 255
 
 
 def open_masks(dataset: str, root: Path, image_size: int) -> dict[str, Source]:
@@ -74,10 +75,13 @@ def _mask(label: Path, image: Path, size: int) -> UInt8[np.ndarray, "h w"]:
     """
     try:
         with Image.open(label, formats=["PNG"]) as opened_label:
+            coded = opened_label.tile[0].args
             opened_label.load()
             plane, shape = opened_label.copy(), opened(image).size
     except Exception as error:  # on broken bytes Pillow's decoders raise about anything
         raise InputError(f"{label} cannot be read ({reason(error)}); export it as PNG again") from error
+    if coded in SPREAD:
+        plane = plane.point(lambda level: level // SPREAD[coded])
     if plane.mode not in ("L", "P", "I", "I;16"):
         raise InputError(f"{label} has pixels of mode {plane.mode}, expected one class a pixel: a grey or indexed PNG")
     if (most := int(np.asarray(plane).max())) > IGNORED:

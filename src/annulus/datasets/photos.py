@@ -39,7 +39,7 @@ def find(path: Path, unpacked: Path, classes: Classes = "top") -> Found:
     """
     if not path.exists():
         raise InputError(f"{path} does not exist; give {EXPECTED}")
-    suffix = "".join(path.suffixes[-2:]).lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
+    suffix = next((end for end in unpack.SUFFIXES if path.name.lower().endswith(end)), path.suffix.lower())
     if path.is_dir() and unpack.is_saved_to_disk(path):
         found = unpack.from_datasets(path, unpacked)
     elif path.is_dir():

@@ -87,17 +87,19 @@ def prepare_sources(
     sources: dict[str, Source], limits: Limits, params: DatasetSettings, seed: int, shards: Path | None, section: str
 ) -> Prepared:
     """`prepare_images` of sources that are open; sentences name `section`, where the settings are."""
-    chosen = {split: _chosen_rows(source, limits, split, seed) for split, source in sources.items()}
+    limited_by = _limited_by(section)
+    chosen = {split: _chosen_rows(source, limits, split, seed, limited_by) for split, source in sources.items()}
     for split, rows in chosen.items():
         if len(rows) < len(sources[split].labels):
             log.info(
-                "%s: %s of %s images are taken; scales.SCALE.prepare limits them (null: all)",
-                *(split, f"{len(rows):,}", f"{len(sources[split].labels):,}"),
+                "%s: %s of %s images are taken; %s limits them (null: all)",
+                *(split, f"{len(rows):,}", f"{len(sources[split].labels):,}", limited_by),
             )
     read: dict[str, Store] = {}
     bad = {}
     if shards is None:
-        _check_space({split: len(rows) for split, rows in chosen.items()}, params)
+        files = any(source.files is not None for source in sources.values())
+        _check_space({split: len(rows) for split, rows in chosen.items()}, params, section, files)
     for split, source in sources.items():
         if shards is None:
             pixels, bad[split] = source.read(chosen[split])
@@ -176,23 +178,28 @@ def _open(dataset: str, params: DatasetSettings, limits: Limits, seed: int) -> d
             return open_masks(dataset, root_of(f"datasets.{dataset}.root", root), params.image_size)
         case _:
             there = counts(dataset, limits)
-            _check_space(there, params)  # their labels alone may be too many
+            _check_space(there, params, f"datasets.{dataset}", files=False)  # their labels alone may be too many
             return {split: generated(dataset, split, params.image_size, count, seed) for split, count in there.items()}
 
 
-def _check_space(images: Mapping[str, int], params: DatasetSettings) -> None:
+def _limited_by(section: str) -> str:
+    """The section with the numbers of images: of a scale, or of a study's own images."""
+    return "scales.SCALE.prepare" if section.startswith("datasets.") else section
+
+
+def _check_space(images: Mapping[str, int], params: DatasetSettings, section: str, files: bool) -> None:
     size = params.image_size
     # Twice: as they are read, and divided.
     needs = {f"{split} images ({count:,} of {size} px)": 2 * count * 3 * size**2 for split, count in images.items()}
-    way_out = (
-        "lower train_images, test_images or unlabelled_images in scales.SCALE.prepare, or datasets.DATASET.image_size"
-    )
-    if isinstance(params, FilesSettings):
-        way_out += ", or give datasets.DATASET.store jpeg or raw"
+    way_out = f"lower the numbers of images in {_limited_by(section)}"
+    if section.startswith("datasets."):
+        way_out += f", or {section}.image_size"
+    if files and isinstance(params, FilesSettings):
+        way_out += f", or give {section}.store jpeg or raw"
     check_space(needs, torch.device("cpu"), way_out)
 
 
-def _chosen_rows(source: Source, limits: Limits, split: str, seed: int) -> Int64[Tensor, " k"]:
+def _chosen_rows(source: Source, limits: Limits, split: str, seed: int, limited_by: str) -> Int64[Tensor, " k"]:
     """Rows of the split: those with a class by the split's limit, then those without by theirs."""
     missing = source.labels == UNLABELLED
     if not source.classes:
@@ -200,7 +207,7 @@ def _chosen_rows(source: Source, limits: Limits, split: str, seed: int) -> Int64
             torch.randperm(len(missing), generator=generator(seed, "subset", split))[: limits.get(split)].sort().values
         )
     labelled, unlabelled = (~missing).nonzero().squeeze(1), missing.nonzero().squeeze(1)
-    chosen = labelled[_even_rows(source.labels[labelled], source.classes, limits.get(split), split, seed)]
+    chosen = labelled[_even_rows(source.labels[labelled], source.classes, limits.get(split), split, seed, limited_by)]
     limit = limits.get("unlabelled")
     if limit is not None and 0 < len(unlabelled) < limit:
         log.info("unlabelled_images: %d are asked for and there are %d; taking all", limit, len(unlabelled))
@@ -209,13 +216,13 @@ def _chosen_rows(source: Source, limits: Limits, split: str, seed: int) -> Int64
 
 
 def _even_rows(
-    labels: Int64[Tensor, " n"], classes: Sequence[str], limit: int | None, split: str, seed: int
+    labels: Int64[Tensor, " n"], classes: Sequence[str], limit: int | None, split: str, seed: int, limited_by: str
 ) -> Int64[Tensor, " k"]:
     there = len(labels)
     if limit is not None and limit < len(classes):
         raise InputError(
             f"{split}_images {limit} is fewer than the {len(classes)} classes; "
-            "raise it in the scale's prepare section, or give null for all images"
+            f"raise it in {limited_by}, or give null for all images"
         )
     if limit is not None and limit > there:
         log.info("%s_images: %d are asked for and there are %d; taking all", split, limit, there)

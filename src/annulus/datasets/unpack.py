@@ -6,7 +6,8 @@ import re
 import shutil
 import tarfile
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -63,7 +64,7 @@ def from_shards(paths: Sequence[Path], unpacked: Path, classes: Classes) -> Foun
 def joined(parts: Sequence[Found]) -> Found:
     """Several shards as one. Below `unpacked` each has a folder of its own."""
     root = Path(os.path.commonpath([part.root for part in parts]))
-    names = [str((part.root / name).relative_to(root)) for part in parts for name in part.names]
+    names = [os.path.relpath(part.root / name, root) for part in parts for name in part.names]
     classes, splits, others = (
         [value for part in parts for value in getattr(part, field)] for field in ("classes", "splits", "others")
     )
@@ -165,7 +166,7 @@ def _tar(path: Path, folder: Path, classes: Classes) -> Found:
     split = _split_of_shard(path)
     with tarfile.open(path) as archive:
         members = [member for member in archive.getmembers() if member.isfile()]
-        if not any(member.name.endswith(tuple(f".{kind}" for kind in LABEL_FILES)) for member in members):
+        if not _beside_images(member.name for member in members):
             folder.mkdir(parents=True)
             _check_room(folder, sum(member.size for member in members), path)
             for member in members:
@@ -189,6 +190,17 @@ def _tar(path: Path, folder: Path, classes: Classes) -> Found:
         images.append(name)
         labelled.append(_label_of(sample))
     return Found("WebDataset tars", folder, tuple(images), tuple(labelled), (split,) * len(images), tuple(others))
+
+
+def _beside_images(names: Iterable[str]) -> bool:
+    """True where a label file belongs to an image: both have the same folder and name, up to its first point."""
+    kinds = defaultdict(set)
+    for name in names:
+        folder, base = os.path.split(name)
+        key, _, ending = base.partition(".")
+        kinds[folder, key].add(ending.rpartition(".")[2].lower())
+    images = {suffix[1:] for suffix in IMAGE_SUFFIXES}
+    return any(found & images and found & set(LABEL_FILES) for found in kinds.values())
 
 
 def _label_of(sample: Mapping[str, Any]) -> str | None:

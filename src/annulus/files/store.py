@@ -92,6 +92,18 @@ def pieces(images: UInt8[Tensor, "b 3 h w"], sizes: Int64[Tensor, "b 2"] | None)
         yield from (images[n : n + 1, :, :height, :width] for n, (height, width) in enumerate(sizes.tolist()))
 
 
+def squares(store: Store, index: Int64[Tensor, " b"]) -> UInt8[Tensor, "b 3 s s"]:
+    """The central squares of some images, as large as the shorter sides."""
+    side = store.side
+    return torch.cat(
+        [
+            image[..., (height - side) // 2 :, (width - side) // 2 :][..., :side, :side]
+            for image in pieces(store.take(index), store.sizes_of(index))
+            for height, width in [image.shape[2:]]
+        ]
+    )
+
+
 def fingerprint(image: UInt8[np.ndarray, "..."]) -> int:
     """64 bits of the BLAKE2b of an image's pixels."""
     return int.from_bytes(blake2b(np.ascontiguousarray(image).data, digest_size=8).digest(), "little", signed=True)

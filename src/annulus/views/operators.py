@@ -61,7 +61,7 @@ class Operator(Section):
         check_generator(generator)
         drawn = self.draw(len(view), generator)
         with torch.autocast(view.device.type, enabled=False):
-            return self.apply(view, drawn)
+            return self.apply(view.float(), drawn).to(view.dtype)  # in half precision colours have no small numbers
 
 
 def described(value: object) -> str:

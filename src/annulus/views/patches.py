@@ -56,9 +56,8 @@ def views_of(
         shown = [whole(len(images))] * len(generators)
     seen = seen_in(shown)
     if views.patches is not None:
-        if len(generators) > 1:
-            smallest = min(images.shape[2:]) if sizes is None else int(sizes.min())
-            views.patches.check(smallest, size, len(generators))
+        smallest = min(images.shape[2:]) if sizes is None else int(sizes.min())
+        views.patches.check(smallest, size, len(generators))
         squares = torch.tensor([images.shape[2:]]).expand(shown[0].batch, 2)
         reach = size + views.patches.offset * (len(generators) - 1)
         corners = draw_corners(squares if sizes is None else sizes, reach, generators[0])[seen]

@@ -53,8 +53,8 @@ class Patches(Section):
             InputError: with the sizes.
         """
         if view_size + self.offset * (views - 1) > image_size:
-            last = {2: "second", 3: "third"}.get(views, f"{views}th")
-            most = (image_size - view_size) // (views - 1)
+            last = {1: "first", 2: "second", 3: "third"}.get(views, f"{views}th")
+            most = (image_size - view_size) // max(1, views - 1)
             way = f"take an offset of at most {most}, or larger images" if most >= 0 else "take larger images"
             raise InputError(
                 f"offset {self.offset} puts the {last} patch of {view_size} pixels outside of images of "

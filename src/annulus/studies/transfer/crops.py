@@ -2,8 +2,9 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -64,19 +65,29 @@ def source_from_boxes(
             of_file[paths[row]].append((place, boxes[row]))
 
         def cut(path: str) -> None:
-            for place, box in of_file[path]:
-                try:
-                    images[place] = cropped(opened(root / path), box, image_size).transpose(2, 0, 1)
-                except MemoryError:
-                    raise
-                except Exception as error:  # on broken bytes Pillow's decoders raise about anything
-                    bad[place] = f"{path} ({reason(error)})"
+            places = [place for place, _ in of_file[path]]
+            with _bad_files(bad, places, path):
+                image = opened(root / path)
+                for place, box in of_file[path]:
+                    with _bad_files(bad, [place], path):
+                        images[place] = cropped(image, box, image_size).transpose(2, 0, 1)
 
         with ThreadPoolExecutor(threads()) as pool:
             list(pool.map(cut, of_file))
         return torch.from_numpy(images), dict(sorted(bad.items()))
 
     return Source(tuple(classes), labels, read)
+
+
+@contextmanager
+def _bad_files(bad: dict[int, str], places: Sequence[int], path: str) -> Iterator[None]:
+    """Context in which what cannot be read is noted under these places."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:  # on broken bytes Pillow's decoders raise about anything
+        bad.update(dict.fromkeys(places, f"{path} ({reason(error)})"))
 
 
 def scaled(box: Box, by: float = SCALE) -> Box:

@@ -7,6 +7,7 @@ from PIL import Image
 
 from annulus.files.images import ImageSet
 from annulus.files.sheets import sheet, tile
+from annulus.files.store import squares
 
 SHOWN, TILE = 12, 48  # images of a row; pixels a side
 
@@ -15,7 +16,7 @@ def sheet_of(targets: Mapping[str, ImageSet]) -> Image.Image:
     """Test images of the first classes, one of each, and further ones where there are few classes."""
     return sheet(
         [
-            (f"{name}, {len(images.classes)} classes", [tile(image, TILE) for image in images.images.take(first)])
+            (f"{name}, {len(images.classes)} classes", [tile(image, TILE) for image in squares(images.images, first)])
             for name, images in targets.items()
             for first in [_in_turn(images)[:SHOWN]]
         ]
