@@ -64,6 +64,8 @@ def root(tmp_path):
     write(tmp_path, content | {"dvc.lock": yaml.safe_dump(lock), ".gitignore": "/data\n/.dvc/cache\n"})
     first_commit(tmp_path)
     made(tmp_path / "data/main", 3)
+    lock["stages"]["embed"]["outs"][0]["md5"] = cached(tmp_path / "data/main/features", cache)
+    write(tmp_path, {"dvc.lock": yaml.safe_dump(lock)})
     return tmp_path
 
 
@@ -110,6 +112,9 @@ def test_the_command_draws_a_revision_from_dvc_s_cache_beside_the_workspace(root
 def test_what_is_not_there_or_of_other_images_is_one_sentence(root):
     save_images(root / "data/main/images/test.safetensors", stripes(6, 2))
     with pytest.raises(SystemExit, match="and workspace have other images; neighbours are compared on the same ones"):
+        main(["HEAD", "--root", str(root), "--neighbours", str(root / "near.png")])
+    made(root / "data/main", 0)  # as after a switch to another branch, without its data
+    with pytest.raises(SystemExit, match=r"data/main/features is not what dvc.lock names; `dvc repro` brings or makes"):
         main(["HEAD", "--root", str(root), "--neighbours", str(root / "near.png")])
     shutil.rmtree(root / ".dvc/cache")
     with ExitStack() as stack, pytest.raises(InputError, match=r"data/main/images is not in DVC's cache .*`dvc fetch`"):

@@ -1,5 +1,6 @@
 """Encoders for other programs: the Hub's folder with its card, transformers' folder, TorchScript."""
 
+import hashlib
 import json
 import shutil
 import subprocess
@@ -112,6 +113,17 @@ def test_the_main_line_s_checkout_fills_the_card_unless_its_metrics_are_of_other
     weights = tmp_path / "data/main/encoders/1.safetensors"
     save_encoder(trained(), weights)
     monkeypatch.setattr("annulus.pipeline.stale.stale", lambda files: [])
+
+    def lock() -> None:
+        files = sorted(weights.parent.iterdir())
+        listed = [{"md5": hashlib.md5(file.read_bytes()).hexdigest(), "relpath": file.name} for file in files]
+        digest = hashlib.md5(json.dumps(listed).encode()).hexdigest()
+        outs = [{"path": "data/main/encoders", "md5": f"{digest}.dir"}]
+        (tmp_path / "dvc.lock").write_text(json.dumps({"stages": {"pretrain": {"outs": outs}}}))
+
+    lock()
+    stored = weights.rename(tmp_path / "stored")  # a cache of links
+    weights.symlink_to(stored)
     about = about_main_line(weights, "mit")
     assert (about.dataset, about.seed, about.seeds, about.licence) == ("photos", 1, (0, 1, 2, 3, 4), "mit")
     assert "datasets.photos.image_size" in about.setting
@@ -122,6 +134,10 @@ def test_the_main_line_s_checkout_fills_the_card_unless_its_metrics_are_of_other
     assert half < mean
     assert own != mean
     assert about.data.keys() <= json.loads((ROOT / "metrics/main/prepare.json").read_text()).keys()
+    stored.write_bytes(stored.read_bytes() + b" ")
+    assert about_main_line(weights) == About(seed=1), "of another branch"
+    lock()
+    assert about_main_line(weights).dataset == "photos"
     monkeypatch.setattr("annulus.pipeline.stale.stale", lambda files: ["metrics were made with other code"])
     assert about_main_line(weights) == About(seed=1)
     assert about_main_line(tmp_path / "encoder.safetensors") == About()

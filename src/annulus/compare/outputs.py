@@ -12,6 +12,7 @@ from annulus.compare.sides import files_of
 from annulus.errors import InputError
 from annulus.files.regular import read_text
 from annulus.pipeline.revision import WORKSPACE, Files
+from annulus.pipeline.stale import is_locked
 from annulus.pipeline.variants import WRONG, stages_of
 
 
@@ -25,6 +26,8 @@ def outputs(root: Path, name: str) -> Iterator[Path]:
         InputError: when there is no such side, or the cache lacks its files.
     """
     if name == WORKSPACE:
+        if not is_locked(root, "embed", "data/main/features"):
+            raise InputError("data/main/features is not what dvc.lock names; `dvc repro` brings or makes it")
         yield root / "data/main"
         return
     files = files_of(root, name)

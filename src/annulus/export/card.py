@@ -34,7 +34,8 @@ class About:
 def about_main_line(encoder: Path, licence: str = "") -> About:
     """Facts of a checkout about an encoder that its main line has trained: data/main/encoders/SEED.safetensors.
 
-    Nothing where the file is not in a checkout, or where the metrics were made with other parameters or code.
+    Nothing where the file is not in a checkout, or where the metrics were made with other parameters or code, or from
+    other encoders.
 
     Raises:
         InputError: when a metrics file is damaged.
@@ -48,14 +49,14 @@ def about_main_line(encoder: Path, licence: str = "") -> About:
         return About(licence=licence)
     from annulus.config.params import SECTION_OF
     from annulus.pipeline.revision import workspace  # these need packages that the library alone has not
-    from annulus.pipeline.stale import flat, read_yaml, stale
+    from annulus.pipeline.stale import flat, is_locked, read_yaml, stale
 
     files = workspace(root)
     params = read_yaml(files, "params.yaml")
     chosen = {key: value for key, value in params.items() if key not in SECTION_OF.values()}
     for selector, section in SECTION_OF.items():
         chosen[section] = {params[selector]: params[section][params[selector]]}
-    if stale(files):
+    if stale(files) or not is_locked(root, "pretrain", "data/main/encoders"):
         return About(seed=int(seed), licence=licence)
     prepared, table = (_file(root / "metrics" / name) for name in ("main/prepare.json", "summary.csv"))
     return About(

@@ -8,12 +8,13 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from annulus.config.file import parse_tree
 from annulus.config.params import SECTION_OF
 from annulus.errors import InputError
-from annulus.pipeline.revision import Files
+from annulus.pipeline.revision import Files, workspace
 
 READ = (
     "params.yaml",
@@ -134,11 +135,26 @@ def _md5(files: Files, path: str) -> str:
     with suppress(LookupError):
         return hashlib.md5(files.content(path)).hexdigest()
     names = sorted(files.below(path))
-    listed = [
-        {"md5": hashlib.md5(files.content(name)).hexdigest(), "relpath": name.removeprefix(f"{path}/")}
-        for name in names
-    ]
+    return _of_folder({name.removeprefix(f"{path}/"): hashlib.md5(files.content(name)).hexdigest() for name in names})
+
+
+def _of_folder(digests: Mapping[str, str]) -> str:
+    listed = [{"md5": digest, "relpath": name} for name, digest in digests.items()]
     return f"{hashlib.md5(json.dumps(listed, sort_keys=True).encode()).hexdigest()}.dir"
+
+
+def is_locked(root: Path, stage: str, output: str) -> bool:
+    """True where the folder that a stage of the main line wrote is the one that dvc.lock names.
+
+    A branch that is switched to, and `make restore`, change dvc.lock and leave data/ as it is.
+    """
+    digests = {}
+    for path in sorted((root / output).rglob("*")):
+        if path.is_file():
+            with path.open("rb") as file:
+                digests[path.relative_to(root / output).as_posix()] = hashlib.file_digest(file, "md5").hexdigest()
+    outs = read_yaml(workspace(root), "dvc.lock")["stages"][stage]["outs"]
+    return {out["path"]: out["md5"] for out in outs}.get(output) == _of_folder(digests)
 
 
 def _in_git(stage: Mapping) -> list[str]:
