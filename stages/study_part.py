@@ -25,14 +25,12 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     outcomes = Trials(load_splits(paths.images)).run(runs(settings))
     points = {(point["series"], point["value"]): point for point in settings["points"]}
     runs_by_point = {point: {seed: outcomes[point, seed] for seed in settings["seeds"]} for point in points}
-    write_table(
-        paths.points,
-        [
-            metrics_row(point, runs_by_point[point], runs_by_point[tuple(entry["base"])])
-            for point, entry in points.items()
-        ],
-    )
-    write_table(paths.figure, by_value(runs_by_point) if settings["swept"] else by_epoch(runs_by_point))
+    table = [
+        metrics_row(point, runs_by_point[point], runs_by_point[tuple(entry["base"])]) for point, entry in points.items()
+    ]
+    figure = by_value(runs_by_point) if settings["swept"] else by_epoch(runs_by_point)
+    for path, rows in ((paths.points, table), (paths.figure, figure)):
+        write_table(path, [row | {"scale": settings["scale"]} for row in rows])
     return Results({})
 
 

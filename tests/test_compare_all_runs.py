@@ -1,6 +1,7 @@
 """All runs as one CSV or Parquet: of the main line by seed, of studies by seed or as the rows of their tables."""
 
 import csv
+import hashlib
 import json
 
 import pytest
@@ -85,3 +86,13 @@ def test_a_missing_pyarrow_and_another_ending_are_one_sentence(studies, tmp_path
         SystemExit, match=r"^ERROR: .*runs\.parquet is Parquet, which needs pyarrow: pip install pyarrow, o"
     ):
         runs.main(["--root", str(studies), "--to", str(tmp_path / "runs.parquet")])
+
+
+def test_a_row_of_a_study_that_is_not_its_lock_s_is_left_out_with_a_warning(studies, tmp_path, caplog):
+    """As after a killed `dvc exp run` at another scale."""
+    name = "metrics/algorithms/rows/IRing (+C_i).json"
+    lock = {"stages": {"train@IRing": {"outs": [{"path": name, "md5": hashlib.md5(b"whole").hexdigest()}]}}}
+    write(studies, {"stages/algorithms/dvc.lock": json.dumps(lock)})
+    rows = written(studies, tmp_path / "runs.csv")
+    assert [row["setting"] for row in rows if row["study"] in ("algorithms", "cifar10")] == ["MoCo"]
+    assert f"left out: {name} differs from what dvc.lock names" in caplog.text

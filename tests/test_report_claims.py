@@ -3,6 +3,7 @@
 import csv
 import math
 import re
+import shutil
 
 import pytest
 import yaml
@@ -385,3 +386,23 @@ def test_a_standard_deviation_over_seeds_is_a_student_s_interval(tmp_path):
         assert value.half == pytest.approx(half, rel=1e-4)
         (several,), _ = spread(*where, "pairs", 1 / 16, by=["pairs"]).read(Metrics(tmp_path), {})
         assert several.half == pytest.approx(3.1824, rel=1e-4)
+
+
+@pytest.mark.slow
+def test_a_study_s_scale_of_today_says_nothing_of_the_numbers_that_it_has_made(tmp_path):
+    """While `scale: paper` trains for days, metrics/ has what `scale: demo` made."""
+    shutil.copytree(ROOT / "metrics", tmp_path / "metrics", ignore=shutil.ignore_patterns("*.png", "*.svg", "right"))
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    found = []
+    for scale in ("demo", "paper"):
+        for path in ROOT.glob("stages/*/params.yaml"):
+            text = path.read_text(encoding="utf-8")
+            text = re.sub("^scale: [a-z]+", f"scale: {scale}", text, flags=re.MULTILINE)
+            copy = tmp_path / scale / path.relative_to(ROOT)
+            copy.parent.mkdir(parents=True)
+            copy.write_text(text, encoding="utf-8")
+        (tmp_path / scale / "metrics").symlink_to(tmp_path / "metrics")
+        (tmp_path / scale / "params.yaml").symlink_to(tmp_path / "params.yaml")
+        found.append({verdict.id: (verdict.verdict, verdict.reason) for verdict in verdicts(Metrics(tmp_path / scale))})
+    assert found[0] == found[1]
+    assert len({verdict for verdict, _ in found[0].values()}) > 3

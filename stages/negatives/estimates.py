@@ -31,7 +31,8 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
                 draws = generator(seed, "estimates", name, k, device=scores.device)
                 spread = spread_over_draws(scores, self_index, k, sampler, settings["repeats"], draws)
                 spreads_by_point.setdefault((name, k), []).append(spread)
-    write_table(paths.points, [row(*point, spreads) for point, spreads in spreads_by_point.items()])
+    rows = [row(*point, spreads) | {"scale": settings["scale"]} for point, spreads in spreads_by_point.items()]
+    write_table(paths.points, rows)
     return Results({})
 
 

@@ -37,7 +37,8 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     write_table(
         paths.pairs,
         [
-            pair(point, base, by_point[point, backbone], by_point[base, backbone]) | {"backbone": backbone}
+            pair(point, base, by_point[point, backbone], by_point[base, backbone])
+            | {"backbone": backbone, "scale": settings["scale"]}
             for point, bases in settings["pairs"].items()
             for base in bases
             for backbone in dict.fromkeys(backbone for _, backbone in points)

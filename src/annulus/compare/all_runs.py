@@ -16,7 +16,8 @@ from annulus.compare.sides import Side, read_side
 from annulus.config.params import SECTION_OF
 from annulus.errors import InputError
 from annulus.files.results import all_rounded, atomic_write, read_metrics, write_text
-from annulus.pipeline.study_rows import study_rows
+from annulus.pipeline.study_rows import locked_outputs, study_rows
+from annulus.pipeline.variants import check_locked
 
 Row = dict[str, Any]
 KEYS = {"study": str, "run": str, "setting": str, "seed": int}  # what a row is; all other columns are its numbers
@@ -82,12 +83,22 @@ def _setting(params: Mapping[str, Any], base: Mapping[str, Any]) -> str:
 
 
 def _by_seed(root: Path) -> Iterator[Row]:
-    """Runs of files by seed: ROW.json, or ROW/SEED.json of each seed."""
-    metrics = root / "metrics"
+    """Runs of files by seed: ROW.json, or ROW/SEED.json of each seed; what differs from its study's lock is left out.
+
+    A file that no lock names, as another machine's may be, is taken as it is.
+    """
+    metrics, locked = root / "metrics", locked_outputs(root)
     for path in sorted(metrics.glob("*/**/*.json")):
         study, *parents = path.relative_to(metrics).parent.parts
         if study in NO_STUDIES or "right" in parents:
             continue
+        name = path.relative_to(root).as_posix()
+        if name in locked:
+            try:
+                check_locked(locked[name], path.read_bytes(), f"dvc repro stages/{study}/dvc.yaml")
+            except InputError as error:
+                log.warning("WARNING: left out: %s", error)
+                continue
         content = read_metrics(path)
         if not all(seed.isdecimal() and isinstance(numbers, dict) for seed, numbers in content.items()):
             continue

@@ -6,9 +6,10 @@ left out, as with the main line's variants.
 
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from annulus.errors import InputError
 from annulus.files.results import DECIMALS, Number
@@ -46,6 +47,16 @@ def study_rows(root: Path) -> tuple[dict[str, list[Variant]], list[str]]:
         if rows:
             by_study[study] = list(rows.values())
     return by_study, faults
+
+
+def locked_outputs(root: Path) -> dict[str, Mapping[str, Any]]:
+    """The outputs of all studies by path, as their locks name them; of a lock that cannot be read, none."""
+    files, outputs = workspace(root), {}
+    for path in sorted(root.glob("stages/*/dvc.lock")):
+        with suppress(*WRONG):
+            stages = stages_of(files.content(path.relative_to(root).as_posix()))
+            outputs |= {out["path"]: out for stage in stages.values() for out in stage.get("outs", [])}
+    return outputs
 
 
 def _rows(path: str, content: bytes, commit: str | None, made: float) -> Iterator[Variant]:
