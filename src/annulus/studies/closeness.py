@@ -20,7 +20,8 @@ def closeness(training: Training, views: int, seed: int) -> dict[str, Number]:
 
     hard_weight_percent, hardest_weight_percent: softmax weight over all rows but the own one, at the method's
     temperature, of the closest tenth and the closest hundredth: where it is near 100, uniform negatives are hard ones.
-    closest_of_class_percent: of the ten closest other rows, those of the view's class, where classes are known.
+    closest_of_class_percent: of the ten closest other rows, those of the view's class, where classes are known; rows
+    without one are of another.
     own_rank_percent: median share of the other rows that are closer than the view's own row, the closest being 0.
     Where a split gives two networks, each one's views meet the other one's rows, and the numbers are means.
 
