@@ -9,6 +9,7 @@ import pytest
 import yaml
 from by_path import ROOT, read_yaml
 from report_root import written
+from stated import stated_params
 
 from annulus.report.claims.selectors import Differences, spread
 from annulus.report.claims.truth import Truth
@@ -392,7 +393,7 @@ def test_a_standard_deviation_over_seeds_is_a_student_s_interval(tmp_path):
 def test_a_study_s_scale_of_today_says_nothing_of_the_numbers_that_it_has_made(tmp_path):
     """While `scale: paper` trains for days, metrics/ has what `scale: demo` made."""
     shutil.copytree(ROOT / "metrics", tmp_path / "metrics", ignore=shutil.ignore_patterns("*.png", "*.svg", "right"))
-    shutil.copy(ROOT / "params.yaml", tmp_path)
+    stated_params(tmp_path / "params.yaml")
     found = []
     for scale in ("demo", "paper"):
         for path in ROOT.glob("stages/*/params.yaml"):
