@@ -126,6 +126,8 @@ def test_the_first_sentence_says_no_more_than_its_numbers(tmp_path, changed, sen
     report = gather(tmp_path, NOW)
     found = report.gain
     assert re.search(sentence, found.reason if isinstance(found, Empty) else found.sentence)
+    assert isinstance(found, Empty) is ("head" in changed or "seeds" in changed)
+    assert getattr(found, "broken", False) is ("seeds" in changed), "another processor's run breaks nothing"
     assert "<h1>" in html(report)
 
 

@@ -25,12 +25,17 @@ class Gain:
     table: Table
 
 
+class OtherRun(Exception):
+    """The comparison in git is sound, and not of the main line that was computed here: another processor's digits."""
+
+
 def gain(metrics: Metrics) -> Gain:
     """The comparison of the main line, as it is now, with the same run on uniform negatives.
 
     Raises:
         Missing, Broken: when a file is not there or cannot be right.
-        ValueError: when it lacks a column or a number, or is of another run than the main line's summary.
+        ValueError: when it lacks a column or a number.
+        OtherRun: when the main line's summary is not the one that it was made of.
     """
     rows = metrics.rows(FILE)
     for column in COLUMNS:
@@ -42,7 +47,9 @@ def gain(metrics: Metrics) -> Gain:
     leading = by_number[LEADING]
     now = {row.get("number"): row.get("mean") for row in metrics.rows(SUMMARY)}.get(LEADING)
     if leading.get("head") != now:
-        raise ValueError(f"is of another run than metrics/{SUMMARY}: {LEADING} {leading.get('head')}, not {now}")
+        raise OtherRun(
+            f"metrics/{FILE} is of another run than metrics/{SUMMARY}: {LEADING} {leading.get('head')}, not {now}"
+        )
     shown = [by_number[name] for name in ACCURACIES if name in by_number]
     drawn = svg(lambda: differences(shown), "gain.uniform", sentence(leading))
     return Gain(sentence(leading), told(leading), drawn, table(rows))

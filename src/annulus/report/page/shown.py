@@ -14,7 +14,7 @@ from annulus.report.figures.drawing import svg
 from annulus.report.figures.gains import compared, finding, told
 from annulus.report.figures.pictures import NoPictures, Pictures, pictures
 from annulus.report.figures.plots import FINDINGS, LAWS, Plot, comparisons
-from annulus.report.page.first import FILE
+from annulus.report.page.first import FILE, OtherRun
 from annulus.report.page.seeds import of_gains, of_pairs, of_seeds
 from annulus.report.papers.comparison import load_figures, load_tables
 from annulus.report.papers.metrics import Broken, Metrics, Missing
@@ -192,6 +192,8 @@ def part(make: Callable[[], Made], metrics: Metrics, name: str) -> Made | Empty:
         return make()
     except Missing as error:
         return Empty(f"metrics/{error.name} is not there", error.command)
+    except OtherRun as error:
+        return Empty(str(error), metrics.command(name))
     except Broken as error:
         return Empty(str(error), metrics.command(name), broken=True)
     except ValueError as error:
