@@ -23,7 +23,8 @@ def outputs(root: Path, name: str) -> Iterator[Path]:
     Of the workspace it is data/main, else links into DVC's cache.
 
     Raises:
-        InputError: when there is no such side, or the cache lacks its files.
+        InputError: when there is no such side, the cache lacks its files, or the workspace has other features than its
+            dvc.lock names.
     """
     if name == WORKSPACE:
         if not is_locked(root, "embed", "data/main/features"):

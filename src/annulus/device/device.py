@@ -48,7 +48,7 @@ def pick_device() -> torch.device:
 
 
 def gpu_names() -> list[str]:
-    """What CUDA_VISIBLE_DEVICES calls each of the GPUs that are visible here: a child process gets one by its name."""
+    """Names of the GPUs that are visible here, as CUDA_VISIBLE_DEVICES of a child process takes them."""
     count, given = torch.cuda.device_count(), os.environ.get("CUDA_VISIBLE_DEVICES")
     return [*map(str, range(count))] if given is None else [name.strip() for name in given.split(",")][:count]
 

@@ -1,13 +1,13 @@
 """Pictures of an encoder that need no class: images with their nearest neighbours."""
 
 import torch
-from jaxtyping import Float, Int64, UInt8
+from jaxtyping import Float, Int64
 from PIL import Image, ImageDraw
 from torch import Tensor
 
 from annulus.files.images import ImageSet
 from annulus.files.sheets import GAP, sheet
-from annulus.files.store import pieces
+from annulus.files.store import squares
 
 SIDE = 96  # pixels of an image
 
@@ -34,16 +34,8 @@ def neighbours_sheet(
 
 def picture(images: ImageSet, row: int, side: int) -> Image.Image:
     """An image as a square picture: its central square, resized."""
-    index = torch.tensor([row])
-    [pixels] = pieces(images.images.take(index), images.images.sizes_of(index))
-    return square(pixels[0], side)
-
-
-def square(pixels: UInt8[Tensor, "3 h w"], side: int) -> Image.Image:
-    """The central square of an image as a picture of `side` pixels."""
-    least = min(pixels.shape[1:])
-    top, left = ((length - least) // 2 for length in pixels.shape[1:])
-    whole = Image.fromarray(pixels[:, top : top + least, left : left + least].permute(1, 2, 0).contiguous().numpy())
+    [pixels] = squares(images.images, torch.tensor([row]))
+    whole = Image.fromarray(pixels.permute(1, 2, 0).contiguous().numpy())
     return whole.resize((side, side), Image.Resampling.BICUBIC)
 
 

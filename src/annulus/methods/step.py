@@ -134,7 +134,8 @@ class Method(nn.Module):
         """Refuse what is no batch.
 
         Raises:
-            InputError: unless `views` are as many tensors as the method sees, and `index` numbers the batch's images.
+            InputError: unless `views` are as many tensors as the method sees, and `index` numbers the batch's images,
+                each once where the batch holds the negatives.
         """
         kinds = {type(each).__name__ for each in views if not isinstance(each, Tensor)}
         if isinstance(views, Tensor) or len(views) < self.views or kinds:

@@ -2,7 +2,7 @@
 
     exact(file, column, by=..., **where)                a number without an interval; of a JSON file, a field
     estimate(file, column, interval, by=..., **where)   one whose file has half of its 95 % interval
-    spread(file, column, std, count, by=..., **where)   a mean with the standard deviation of `count` values, a column
+    spread(file, column, std, count, by=..., **where)   a mean with a standard deviation of `count` values
     Differences(table, where)                           here minus paper, of every row of a table of the papers
 
 `where` picks rows: a column holds this, or one of these. With `by` there are several, in the order of these columns.
