@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 
 import warm
 from by_path import ROOT
@@ -18,7 +19,8 @@ STEPS = 3
 def found(method: str, device: str, asked: str) -> dict:
     """Losses and state after some steps, plain and as ANNULUS_COMPILE asks; of compiling, graphs and their breaks.
 
-    On a CPU torch runs the graphs as it captured them: making machine code of them takes a minute.
+    On a CPU torch runs the graphs as it captured them, for making machine code of them takes a minute, and how many
+    times they call each operator is told too.
     """
     python, backend = (warm.folder() / "python", "aot_eager") if device == "cpu" else (sys.executable, "inductor")
     folders = [*(str(ROOT / room) for room in ("src", "tests", "stages")), os.environ.get("PYTHONPATH", "")]
@@ -34,7 +36,13 @@ def main(method: str, device: str, asked: str, backend: str) -> None:
     import torch._dynamo
     from gpu_cases import begun, settings_of
 
-    torch.compile = functools.partial(torch.compile, backend=backend)
+    operators = Counter()
+
+    def captured(graph, inputs):
+        operators.update(str(node.target) for node in graph.graph.nodes)
+        return torch._dynamo.lookup_backend(backend)(graph, inputs)
+
+    torch.compile = functools.partial(torch.compile, backend=backend if backend == "inductor" else captured)
     numbers = {}
     for way in ("no", asked):
         os.environ["ANNULUS_COMPILE"] = way
@@ -46,7 +54,11 @@ def main(method: str, device: str, asked: str, backend: str) -> None:
         state = [each.detach().flatten().double() for each in run.method.state_dict().values() if torch.is_tensor(each)]
         numbers[way] = {"losses": run.measured[:STEPS, 0].tolist(), "state": torch.cat(state).tolist()}
     counters = torch._dynamo.utils.counters
-    told = {"graphs": counters["stats"]["unique_graphs"], "breaks": dict(counters["graph_break"])}
+    told = {
+        "graphs": counters["stats"]["unique_graphs"],
+        "breaks": dict(counters["graph_break"]),
+        "operators": operators,
+    }
     print(json.dumps({"plain": numbers["no"], "compiled": numbers[asked]} | told))
 
 

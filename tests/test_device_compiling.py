@@ -24,3 +24,5 @@ def test_compiled_steps_are_those_of_plain_ones_and_each_network_is_one_graph_co
         assert steps["compiled"][name] == pytest.approx(plain, rel=1e-5, abs=1e-7), name
     assert steps["graphs"] == 2
     assert not steps["breaks"]
+    normalisations = [count for name, count in steps["operators"].items() if "grouped_batch_norm" in name]
+    assert normalisations == [4], "one for each layer of the key encoder, whose groups a compiler would take apart"

@@ -1,7 +1,8 @@
 """Batch-norm over consecutive groups of a batch, without gradient: the pass of a key encoder.
 
 On a GPU two kernels serve all groups (`annulus.encoders.grouped_kernels`, in Triton). Elsewhere, where its kernels do
-not agree, and for other types and layouts than a network's, PyTorch's batch-norm passes over each group.
+not agree, and for other types and layouts than a network's, PyTorch's batch-norm passes over each group. To torch's
+compiler the pass is one operator: of PyTorch's own it would make kernels for every group, some 20 a layer.
 """
 
 from functools import partial
@@ -21,6 +22,18 @@ def normalised(
     measured: Float[Tensor, "groups 2 c"],
 ) -> Float[Tensor, "b c *space"]:
     """Each of as many groups of rows as `measured` has, which gets their means and unbiased variances."""
+    find = _operator if torch.compiler.is_compiling() else _normalised
+    return find(x, weight, bias, eps, measured)
+
+
+def _normalised(
+    x: Float[Tensor, "b c *space"],
+    weight: Float[Tensor, "c"] | None,
+    bias: Float[Tensor, "c"] | None,
+    eps: float,
+    measured: Float[Tensor, "groups 2 c"],
+) -> Float[Tensor, "b c *space"]:
+    """`normalised` by kernels where these can be used."""
     agrees = _AGREES.get(x.dtype)
     usable = x.is_cuda and agrees is not None and _fits(x, weight, bias, measured)
     if usable and trusted("annulus.encoders.grouped_kernels", agrees, x.device):
@@ -58,9 +71,7 @@ def plain(
     measured: Float[Tensor, "groups 2 c"],
 ) -> Float[Tensor, "b c *space"]:
     """`normalised` group by group, on any device."""
-    # Into strides of another kind PyTorch writes wrong numbers on a CPU.
-    last = x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last)
-    x = x.contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)
+    x = _dense(x)  # into strides of another kind PyTorch writes wrong numbers on a CPU
     # Writing in place saves copying the parts, some 40 % of the time. With a momentum of 1, what batch-norm takes for
     # running statistics become the group's own.
     result, unread = torch.empty_like(x), torch.empty_like(measured[0])
@@ -68,6 +79,21 @@ def plain(
         settings = (weight, bias, mean, var, True, 1.0, eps)
         torch.ops.aten.native_batch_norm.out(rows, *settings, out=out, save_mean=unread[0], save_invstd=unread[1])
     return result
+
+
+def _dense(x: Tensor) -> Tensor:
+    """The batch, its channels last where they are, and else contiguous."""
+    last = x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last)
+    return x.contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)
+
+
+_operator = torch.library.custom_op(
+    "annulus::grouped_batch_norm",
+    _normalised,
+    mutates_args=("measured",),
+    schema="(Tensor x, Tensor? weight, Tensor? bias, float eps, Tensor(a!) measured) -> Tensor",
+)
+_operator.register_fake(lambda x, weight, bias, eps, measured: torch.empty_like(_dense(x)))
 
 
 def kernels_agree(device: torch.device, dtype: torch.dtype = torch.float32) -> bool:
