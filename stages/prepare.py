@@ -4,6 +4,7 @@ import argparse
 import json
 import logging
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import Any
 
 from annulus.datasets.parts import save_prepared
@@ -20,12 +21,14 @@ log = logging.getLogger("annulus")
 def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     dataset, scale = params["datasets.${dataset}"], params["scales.${scale}.prepare"]
     # The first seed draws the images and splits them: all seeds see the same ones.
-    with packing(params["dataset"], dataset) as shards:
+    with ExitStack() as stack:
+        shards = stack.enter_context(packing(params["dataset"], dataset))
         prepared = prepare_images(params["dataset"], dataset, scale, params["seeds"][0], shards)
         metrics = prepared.metrics()
         if shared := metrics["test_images_also_in_train"]:
             log.warning("%d test images are also training images, pixel by pixel; accuracy will flatter", shared)
         save_prepared(paths.images, prepared)
+        written = stack.pop_all().close  # forgets the shards of a packed set, once everything is written
     write_text(paths.split, json.dumps(prepared.split, indent=1) + "\n")
     log.info(
         "%s: %d training%s, %d validation, %d test images of %d classes, %d px",
@@ -34,7 +37,7 @@ def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
         f" ({unlabelled} of them without a class)" if (unlabelled := metrics.get("unlabelled_images", 0)) else "",
         *(metrics[name] for name in ("validation_images", "test_images", "classes", "image_size")),
     )
-    return Results(metrics)
+    return Results(metrics, written=written)
 
 
 if __name__ == "__main__":

@@ -102,9 +102,11 @@ def test_libyaml_reads_what_python_reads():
         ("a: &a {}\nb: {<<: *a, <<: *a}\n", r"'<<' stands twice, in line 2 and line 2; write `<<: \[\*one, \*other\]`"),
         ("day: 2026-99-99\n", "YAML: '2026-99-99' in line 1 looks like timestamp and is none; quote it$"),
         ("a: b\t # c\n", r"YAML: .*found character '\\t' that cannot start any token"),
+        ("a: 010\n", "YAML: '010' in line 1 is not the same to YAML 1.1 and 1.2; write it in decimal without leading"),
+        ("a: 1:30\n", "YAML: '1:30' in line 1 is not the same to YAML 1.1 and 1.2"),
         (f"seed: {'9' * 5000}\n", rf"'{'9' * 37}\.\.\.{'9' * 38}' in line 1 looks like int and is none; quote it$"),
     ],
-    ids=range(12),
+    ids=range(14),
 )
 def test_yaml_that_holds_no_keys_or_would_lose_or_misread_a_value_is_refused_with_its_lines(text, sentence, path):
     path.write_text(text)

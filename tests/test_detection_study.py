@@ -184,6 +184,10 @@ def test_scenes_and_table_as_stages(study, tmp_path):
     assert [len(split.pictures) for split in read_splits(tmp_path / "drawn", "masks", False)] == [12, 8]
     scenes(files["scenes/coco"] | {"root": str(tmp_path / "drawn")}, Namespace(scenes=tmp_path / "real"))
     assert [path.name for path in (tmp_path / "real").iterdir()] == ["scenes.json"]
+    before, boxes = (tmp_path / "real/scenes.json").read_text(), tmp_path / "drawn/annotations/instances_train2017.json"
+    boxes.write_text(boxes.read_text().replace('"iscrowd":0', '"iscrowd":1', 1))
+    scenes(files["scenes/coco"] | {"root": str(tmp_path / "drawn")}, Namespace(scenes=tmp_path / "real"))
+    assert (tmp_path / "real/scenes.json").read_text() != before, "so that no state of other annotations is taken"
     with pytest.raises(InputError, match="holds the numbers of no task"):
         script("stages/detection/table.py").main(files["table"], Namespace(tasks=tmp_path, table=tmp_path / "t.csv"))
 

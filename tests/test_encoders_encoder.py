@@ -317,6 +317,16 @@ def test_files_that_do_not_belong_together_or_hold_no_encoder_are_refused(tmp_pa
         load_encoder(weights)
 
 
+def test_a_kill_between_its_two_files_never_leaves_another_encoder_s_configuration(tmp_path, monkeypatch):
+    weights = tmp_path / "encoder.safetensors"
+    save_encoder(build_encoder(SMALL, 0), weights)
+    monkeypatch.setattr("annulus.files.weights.write_text", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        save_encoder(build_encoder(replace(SMALL, mean=(0.1, 0.1, 0.1)), 1), weights)
+    with pytest.raises(InputError, match="is missing or not an encoder"):
+        load_encoder(weights)
+
+
 @pytest.mark.parametrize("config", [SMALL, LAB])
 def test_a_loaded_encoder_refuses_pixels_outside_0_and_1_and_takes_any_precision(config, images, tmp_path):
     save_encoder(build_encoder(config, 0), tmp_path / "encoder.safetensors")

@@ -40,6 +40,25 @@ def test_mean_iou_of_hand_made_cases():
         assert mean_iou(confusion(torch.tensor(predicted), torch.tensor(true), 3)) == pytest.approx(expected)
 
 
+def test_a_last_batch_of_one_place_is_refused_before_any_step(generator):
+    """Its batch-norm would have one number a channel; two maps, or one of two places, have more."""
+    for count, side, fails in ((17, 1, True), (18, 1, False), (17, 2, False)):
+        maps = Features(
+            {"map": torch.randn(count, 3, side, side, generator=generator)},
+            torch.zeros(count, dtype=torch.int64),
+            ("any",),
+        )
+        masks = torch.arange(count).remainder(2).byte()[:, None, None].expand(count, 8, 8)
+        one_epoch = replace(PARAMS, epochs=1)
+        if not fails:
+            segment(maps, masks, maps, masks, one_epoch, 0, CPU)
+            continue
+        with pytest.raises(
+            InputError, match="batch_size: 16 of 17 maps of one place leaves one map for the last batch"
+        ):
+            segment(maps, masks, maps, masks, one_epoch, 0, CPU)
+
+
 def test_mean_iou_is_that_of_plain_loops(generator):
     masks = torch.randint(5, (3, 9, 9), generator=generator, dtype=torch.uint8)
     predicted = torch.where(torch.rand(masks.shape, generator=generator) < 0.6, masks, 4 - masks)

@@ -20,7 +20,7 @@ from annulus.studies.moving_digits.digit_readouts import Frames, fit_head, read_
 from annulus.studies.moving_digits.digit_rows import evaluate_sharing, pairs, rows
 from annulus.studies.moving_digits.digit_scenes import Scenes, draw_scenes
 from annulus.studies.moving_digits.digit_tasks import Task
-from annulus.studies.moving_digits.digit_training import contrast, train_supervised, train_views
+from annulus.studies.moving_digits.digit_training import contrast, fit, train_supervised, train_views
 from annulus.studies.moving_digits.digits_params import FACTORS, TrainingParams, WorldParams
 from annulus.studies.moving_digits.grounds import CLASSES, draw_grounds
 from annulus.studies.moving_digits.motion import draw_paths, reflected
@@ -163,6 +163,18 @@ def test_training_repeats_itself_and_another_seed_or_sharing_does_not(worlds):
     for name in ("seed", "sharing"):
         assert not torch.equal(found["one"][0], found[name][0])
         assert found[name][1] != found["one"][1]
+
+
+def test_a_training_whose_loss_or_weight_is_no_longer_finite_ends_with_its_rate():
+    """argmax of NaN is a class, whose error would be a result."""
+    for loss in (
+        lambda weight: weight.sum() * torch.nan,
+        lambda weight: weight.sum().clamp(1, 1) + weight.sqrt().sum(),
+    ):
+        network = nn.utils.skip_init(nn.Linear, 1, 1, bias=False)
+        nn.init.zeros_(network.weight)
+        with pytest.raises(InputError, match=r"no longer finite in epoch 1 with learning rate 0\.\d+; lower it"):
+            fit(network, lambda _, loss=loss, network=network: loss(network.weight), TRAINING, 0)
 
 
 def test_a_head_finds_what_lies_in_the_features_and_nothing_elsewhere(generator):

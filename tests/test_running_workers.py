@@ -20,6 +20,7 @@ from annulus.errors import InputError
 from annulus.negatives.samplers import Ball, Ring
 from annulus.running import progress
 from annulus.running import workers as module
+from annulus.running.checkpoint import Checkpoint
 from annulus.running.workers import ResumableTasks, map_processes, map_seeds
 
 
@@ -104,6 +105,17 @@ def piece(settings, key) -> dict:
     if Path("killed").exists() and key == 2:
         os.kill(os.getpid(), signal.SIGKILL)
     return {"nats": [float(len(str(key))), 1 / 3], "text": str(settings), "deep": {"a": [1, "b"]}}
+
+
+def within(settings, key) -> Checkpoint:
+    return Checkpoint("within", {"piece": key})
+
+
+def in_two(settings, key) -> dict:
+    """Keeps where it stands, as a training does."""
+    with within(settings, key) as checkpoint:
+        checkpoint.save({"step": 1})
+    return {"key": key}
 
 
 def reporting(settings, key) -> dict:
@@ -286,6 +298,32 @@ def test_done_leaves_no_state_and_other_stages_alone():
     tasks.done()
     assert [path.parts[2] for path in states()] == ["another"]
     assert list(Path(".annulus/checkpoints/a stage").iterdir()) == []
+
+
+def test_where_a_task_stands_is_kept_until_its_result_is(cores, monkeypatch):
+    cores(1)
+    tasks, save = ResumableTasks("a stage", {}, in_two, inner=within), Checkpoint.save
+
+    def full(self, state):
+        if self.stage == "a stage":
+            raise InputError("the disk is full")
+        save(self, state)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "save", full)
+        with pytest.raises(InputError, match="the disk is full"):
+            tasks.run([1])
+    assert [path.parts[2] for path in states()] == ["within"]
+    assert tasks.run([1]) == [{"key": 1}]
+    assert [path.parts[2] for path in states()] == ["a stage"]
+
+
+def test_tasks_of_a_gpu_are_computed_as_its_computations_are(monkeypatch):
+    given = []
+    monkeypatch.setattr(module, "map_processes", lambda *_, device, **__: given.append(device.type) or [])
+    for device in ("cpu", "cuda"):
+        ResumableTasks("a stage", {}, piece, torch.device(device)).run([1])
+    assert given == ["cpu", "cuda"]
 
 
 def test_the_workers_of_a_killed_stage_end_with_it_and_it_can_be_run_again(cores):

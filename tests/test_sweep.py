@@ -197,14 +197,16 @@ def test_workers_of_this_machine_share_the_gpus_that_the_sweep_may_use(tmp_path,
     monkeypatch.setattr(places.torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,GPU-5e")
-    local, submitted, seen = places.Local(tmp_path, None, 0.5), [], []
+    with pytest.raises(InputError, match=r"--workers 3, each with 0\.6 of a GPU, are too many for 2 GPUs; .* 2, "):
+        places.Local(tmp_path, 3, 0.6)
+    local, submitted, seen = places.Local(tmp_path, None, 0.4), [], []
     job = mock.Mock(spec=places.submitit.Job)
     monkeypatch.setattr(local.executor, "submit", lambda task: submitted.append(task) or job)
     monkeypatch.setattr(Worker, "__call__", lambda _: seen.append(os.environ["CUDA_VISIBLE_DEVICES"]))
     local.start(Worker(tmp_path, [], None), range(local.slots(trials=9)))
     for task in submitted:
         task()
-    assert seen == ["5", "5", "GPU-5e", "GPU-5e"]
+    assert seen == ["5", "GPU-5e", "5", "GPU-5e"]
 
 
 # --- workers, killed and watched ----------------------------------------------------------------------

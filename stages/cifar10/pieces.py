@@ -1,9 +1,11 @@
 """Rows in pieces of minutes, on a machine without DVC, MLflow and network: `python stages cifar10/pieces ARCHIVE OUT`.
 
-Call it again until all runs are done: each resumes from its last state. Finished runs are in OUT as in metrics/cifar10.
+Call it again until all runs are done: each resumes from its last state. Finished runs are in OUT as in metrics/cifar10,
+and OUT/settings has those of each.
 """
 
 import argparse
+import hashlib
 import json
 import shutil
 import subprocess
@@ -34,15 +36,28 @@ def main() -> None:
     study, changed = read_tree(STAGES / "cifar10/params.yaml"), WORK.with_suffix(".yaml")  # JSON is YAML too
     changed.write_text(json.dumps(study | {"scale": "gpu"} | arguments.set), encoding="utf-8")
     run("cifar10/settings", params="params.yaml", study=changed, settings=WORK / "settings")
-    if not (WORK / "images/test.safetensors").exists():
-        run("study_images", settings=WORK / "settings/images.json", images=WORK / "images")
+    described = WORK / "settings/images.json"
+    images = WORK / f"images-{hashlib.sha256(described.read_bytes()).hexdigest()[:16]}"
+    if not (images / "test.safetensors").exists():
+        run("study_images", settings=described, images=images)
+    for name in arguments.runs:
+        settings, kept = WORK / f"settings/rows/{name}.json", arguments.out / f"settings/{name}.json"
+        if not settings.exists():
+            parser.error(f"{name} is no run of these settings; give ROW/SEED, of rows and seeds in {changed}")
+        same = kept.exists() and kept.read_bytes() == settings.read_bytes()
+        result = arguments.out / f"rows/{name}.json"
+        if result.exists() and not same:
+            parser.error(f"{result} is a result of other settings; give another folder than {arguments.out}")
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(settings, kept)
     with ThreadPoolExecutor(2) as pool:  # one run leaves a GPU waiting
-        print("\n".join(pool.map(lambda name: piece(start + arguments.seconds, arguments.out, name), arguments.runs)))
+        until = start + arguments.seconds
+        print("\n".join(pool.map(lambda name: piece(until, images, arguments.out, name), arguments.runs)))
 
 
-def piece(until: float, out: Path, name: str) -> str:
+def piece(until: float, images: Path, out: Path, name: str) -> str:
     results = {"metrics": out / f"rows/{name}.json", "right": out / f"right/{name}.json"}
-    inputs = {"settings": WORK / f"settings/rows/{name}.json", "images": WORK / "images"}
+    inputs = {"settings": out / f"settings/{name}.json", "images": images}
     try:
         if not results["metrics"].exists():
             run("algorithms/train", until - time.monotonic(), **inputs, **results)

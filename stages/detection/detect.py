@@ -11,7 +11,7 @@ from annulus.pipeline.stage import Results, run_resolved
 from annulus.studies.detection.annotated import Detection
 from annulus.studies.detection.detected import metrics_row
 from annulus.studies.detection.detection_tables import VARIANTS
-from annulus.studies.detection.detector_runs import SHOWN, evaluate_detector, run_encoders
+from annulus.studies.detection.detector_runs import SHOWN, detector_state, evaluate_detector, run_encoders
 from annulus.studies.detection.pictures import grid
 
 PATHS = ["scenes", "main", "uniform", "untrained", "metrics", "pictures"]
@@ -19,7 +19,9 @@ PATHS = ["scenes", "main", "uniform", "untrained", "metrics", "pictures"]
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     seeds, encoders = settings["seeds"], {name: getattr(paths, name) for name in VARIANTS}
-    test, results, tasks = run_encoders("detection", settings, paths.scenes, encoders, evaluate_detector)
+    test, results, tasks = run_encoders(
+        "detection", settings, paths.scenes, encoders, evaluate_detector, detector_state
+    )
     pictured = replace(test, pictures=test.pictures[:SHOWN])
     drawn = {variant: [Detection(**one) for one in runs[seeds[0]]["shown"]] for variant, runs in results.items()}
     write_bytes(paths.pictures, png(grid(pictured, drawn).quantize(64)))  # it is in git: a sixth of the bytes

@@ -9,9 +9,10 @@ from typing import Any
 from annulus.config.params import filled
 from annulus.files.results import write_text
 from annulus.pipeline.stage import Results, run_resolved
+from annulus.running.checkpoint import hash_files
 from annulus.studies.detection.layouts import write_scenes
 from annulus.studies.detection.scenes_params import SceneParams
-from annulus.studies.detection.splits import read_splits
+from annulus.studies.detection.splits import annotation_files, read_splits
 
 PATHS = ["scenes"]
 
@@ -25,7 +26,10 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
         name: {"pictures": len(split.pictures), "objects": sum(len(one.instances) for one in split.pictures)}
         for name, split in zip(("train", "test"), splits, strict=True)
     }
-    write_text(paths.scenes / "scenes.json", json.dumps({"root": root, "kind": kind} | counts, indent=2) + "\n")
+    # Pictures that lie elsewhere: their annotations by content, so that no state of others is gone on from.
+    content = {} if root is None else {"annotations": hash_files(*annotation_files(Path(root), kind))}
+    described = {"root": root, "kind": kind} | counts | content
+    write_text(paths.scenes / "scenes.json", json.dumps(described, indent=2) + "\n")
     return Results({})
 
 

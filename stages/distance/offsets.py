@@ -4,10 +4,11 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
+from annulus.device.device import pick_device
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
 from annulus.running.workers import ResumableTasks
-from annulus.studies.distance.offsets import OffsetInputs, evaluate_offset, outcomes
+from annulus.studies.distance.offsets import OffsetInputs, evaluate_offset, outcomes, training_state
 from annulus.studies.outcomes import metrics_row
 
 PATHS = ["large", "first", "second", "offsets"]
@@ -17,7 +18,8 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     probes = {name: getattr(paths, slot) for slot, name in settings["sets"].items()}
     sets = OffsetInputs(large=paths.large, probes=probes, held_out_pairs=settings["held_out_pairs"])
     points = {point["offset"]: point["run"] for point in settings["points"]}
-    tasks = ResumableTasks("distance", {"sets": sets, "hashes": sets.hashes, "points": points}, evaluate_offset)
+    shared = {"sets": sets, "hashes": sets.hashes, "points": points}
+    tasks = ResumableTasks("distance", shared, evaluate_offset, pick_device(), training_state)
     keys = [(offset, seed) for offset in points for seed in settings["seeds"]]
     results = dict(zip(keys, tasks.run(keys), strict=True))
     runs = {

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from annulus.config.params import filled
+from annulus.device.device import pick_device
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
 from annulus.running.workers import ResumableTasks
@@ -21,7 +22,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     params, seed = filled(StaircaseParams, settings["params"]), settings["seeds"][0]
     for warning in warnings_for(params):
         log.warning("%s", warning)
-    tasks = ResumableTasks("staircase", params, follow)
+    tasks = ResumableTasks("staircase", params, follow, pick_device())
     keys = [(name, seed) for name in BOUNDS]
     runs = {
         (name, alpha): result["nats"][place]

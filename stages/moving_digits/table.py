@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from annulus.config.params import filled
+from annulus.device.device import pick_device
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
 from annulus.running.checkpoint import hash_files
@@ -18,7 +19,7 @@ PATHS = ["images", "table", "pairs"]
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     params, seeds = filled(TrainingParams, settings["training"]), settings["seeds"]
     inputs = {"images": paths.images, "content": hash_files(paths.images)}
-    tasks = ResumableTasks("moving_digits", {**settings, **inputs}, evaluate_sharing)
+    tasks = ResumableTasks("moving_digits", {**settings, **inputs}, evaluate_sharing, pick_device())
     keys = [(name, seed) for name in names(params) for seed in seeds]
     outcomes = dict(zip(keys, tasks.run(keys), strict=True))
     by_sharing = {name: {seed: outcomes[name, seed] for seed in seeds} for name in names(params)}

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
+from annulus.device.device import pick_device
 from annulus.pipeline.stage import Results, run_resolved
 from annulus.running.checkpoint import hash_files
 from annulus.running.workers import ResumableTasks
@@ -18,7 +19,8 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     train, test = splits_of(paths.images)  # before the workers are forked
     weights = [folder / f"{seed}.safetensors" for folder in encoders.values() for seed in seeds]
     inputs = {"images": paths.images, "encoders": encoders, "hashes": hash_files(paths.images, *weights)}
-    tasks = ResumableTasks("transfer", {**settings, **inputs, "episodes_seed": seeds[0]}, evaluate_transfer)
+    shared = {**settings, **inputs, "episodes_seed": seeds[0]}
+    tasks = ResumableTasks("transfer", shared, evaluate_transfer, pick_device())
     keys = [(variant, seed) for variant in encoders for seed in seeds]
     outcomes = dict(zip(keys, tasks.run(keys), strict=True))
     right = {variant: {seed: outcomes[variant, seed] for seed in seeds} for variant in encoders}

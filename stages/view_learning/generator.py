@@ -9,7 +9,7 @@ from typing import Any
 
 from annulus.config.params import filled
 from annulus.config.resolved import values
-from annulus.device.device import pick_device
+from annulus.device.device import described, pick_device
 from annulus.files.images import load_images
 from annulus.files.results import write_text
 from annulus.pipeline.stage import Results, run_resolved
@@ -28,7 +28,8 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     train, device = paths.images / "train.safetensors", pick_device()
     images = load_images(train)
     key = {"generator": params, "seen": seen, "images": hash_files(train), "code": hash_code(Path(module.__file__))}
-    checkpoints = {seed: Checkpoint("generator", key | {"seed": seed}) for seed in settings["seeds"]}
+    kind = described(device)
+    checkpoints = {seed: Checkpoint("generator", key | {"seed": seed}, device=kind) for seed in settings["seeds"]}
     make = partial(module.train_or_resume, params, seen, images, checkpoints, device)
     names = [f"seed {seed}" for seed in checkpoints]
     trained_generators = dict(

@@ -38,6 +38,13 @@ class _Rules:
             lines[same] = line
         return node
 
+    def construct_yaml_int(self, node: yaml.Node) -> int:
+        """A whole number, but one that YAML 1.1 reads by another base than 1.2, and so PyYAML than DVC."""
+        if re.fullmatch(r"[-+]?(0[\d_]+|[\d_]+(:[\d_]+)+)", node.value):
+            fault = f"{shown(node.value)} in line {node.start_mark.line + 1} is not the same to YAML 1.1 and 1.2"
+            raise yaml.YAMLError(f"{fault}; write it in decimal without leading zeros, or quote it")
+        return super().construct_yaml_int(node)
+
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:
             return super().construct_object(node, deep)
@@ -65,6 +72,7 @@ else:
     _QuickLoader = _Loader
 
 for loader in (_Loader, _QuickLoader):
+    loader.add_constructor("tag:yaml.org,2002:int", _Rules.construct_yaml_int)
     # A float of YAML 1.2, which DVC reads and writes; to PyYAML, of YAML 1.1, one without a point is text.
     loader.add_implicit_resolver(
         "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")

@@ -41,6 +41,8 @@ def library(source: Path) -> ctypes.CDLL:
         with tempfile.TemporaryDirectory(dir=folder) as scratch:  # beside it, so that the move is one step
             made = Path(scratch) / kept.name
             _run([*command, "-o", made, source, "-lm"])
+            with made.open("rb+") as file:  # where power fails, half a library would end every process that loads it
+                os.fsync(file.fileno())
             made.replace(kept)
     return ctypes.CDLL(str(kept))
 

@@ -102,10 +102,11 @@ def segment(
     gives the same decoder.
 
     Raises:
-        InputError: when no training or no test pixel has a class, a class is only in the test masks, or the loss is no
-            longer finite.
+        InputError: when no training or no test pixel has a class, a class is only in the test masks, the last batch
+            would be a single number a channel, or the loss is no longer finite.
     """
     maps, classes = train.layer("map"), _classes(train_masks, test_masks)
+    _check_batches(maps, params.batch_size)
     decoder = _decoder(maps, params.width, classes, seed).to(device)
     history = _fit(decoder, maps, train_masks, params, seed, device)
     predicted = _predicted(decoder, test.layer("map"), test_masks.shape[-1], device)
@@ -133,6 +134,14 @@ def _classes(train_masks: UInt8[Tensor, "train h w"], test_masks: UInt8[Tensor, 
     if met - known:
         raise InputError(f"class {min(met - known)} is in the test masks only; label training pixels of it, too")
     return max(known) + 1
+
+
+def _check_batches(maps: Float[Tensor, "n c y x"], batch_size: int) -> None:
+    if maps.shape[2:].numel() == 1 and len(maps) % batch_size == 1:
+        raise InputError(
+            f"batch_size: {batch_size} of {len(maps)} maps of one place leaves one map for the last batch, which the "
+            "decoder's batch-norm cannot normalise; take another batch_size, or larger images"
+        )
 
 
 def _decoder(maps: Float[Tensor, "n c y x"], width: int, classes: int, seed: int) -> Decoder:

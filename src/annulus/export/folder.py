@@ -1,14 +1,11 @@
 """The folder that huggingface_hub uploads: model.safetensors, config.json, README.md; `load_encoder` reads it."""
 
-import json
-from dataclasses import asdict
 from pathlib import Path
 
 from annulus.encoders.encoder import Encoder, SplitEncoder
 from annulus.export.card import About, model_card
-from annulus.files.packed import write_tensors
 from annulus.files.results import write_text
-from annulus.files.weights import FOLDER_CONFIG, FOLDER_WEIGHTS
+from annulus.files.weights import FOLDER_CONFIG, FOLDER_WEIGHTS, write_pair
 
 
 def write_hub(encoder: Encoder | SplitEncoder, folder: Path, about: About | None = None) -> None:
@@ -29,8 +26,7 @@ def write_hub(encoder: Encoder | SplitEncoder, folder: Path, about: About | None
     ...     annulus.load_encoder(folder)(torch.rand(2, 3, 32, 32)).shape
     torch.Size([2, 16])
     """
-    write_tensors(folder / FOLDER_WEIGHTS, encoder.state_dict(), {"format": "pt"})
-    write_text(folder / FOLDER_CONFIG, json.dumps(asdict(encoder.config), indent=2, sort_keys=True) + "\n")
+    write_pair(encoder, encoder.config, folder / FOLDER_WEIGHTS, folder / FOLDER_CONFIG, {"format": "pt"})
     write_text(folder / "README.md", model_card(encoder.config, about or About()))
 
 

@@ -30,8 +30,16 @@ class Kind(NamedTuple):
 
 def save_network(network: nn.Module, config: Any, weights: Path) -> None:
     """Write the weights, and the configuration, a dataclass, as JSON of the same name beside them."""
-    write_tensors(weights, network.state_dict())
-    write_text(weights.with_suffix(".json"), json.dumps(asdict(config), indent=2, sort_keys=True) + "\n")
+    write_pair(network, config, weights, weights.with_suffix(".json"))
+
+
+def write_pair(
+    network: nn.Module, config: Any, weights: Path, described: Path, metadata: dict[str, str] | None = None
+) -> None:
+    """Write both files; a kill between them leaves no JSON, never one beside the weights of another network."""
+    described.unlink(missing_ok=True)
+    write_tensors(weights, network.state_dict(), metadata)
+    write_text(described, json.dumps(asdict(config), indent=2, sort_keys=True) + "\n")
 
 
 def load_network(

@@ -27,6 +27,11 @@ from annulus.files.packed import write_torch
 from annulus.files.regular import check_regular
 from annulus.running.checkout import main_checkout
 
+try:
+    import faiss
+except ModuleNotFoundError:  # k-means and kNN need it, other computations do not
+    faiss = None
+
 log = logging.getLogger("annulus")
 
 
@@ -48,8 +53,8 @@ class Checkpoint:
     """The resume state of one computation, held by one process at a time.
 
     `key` is all that the result depends on: parameters (values and sections), `hash_files` of the inputs,
-    `hash_code` of the code. Another key is another computation and never sees this state. `device` names the
-    kind of device where only that kind can go on from the state.
+    `hash_code` of the code. Another key is another computation and never sees this state, and so is the same with
+    another torch or faiss. `device` names the kind of device where only that kind can go on from the state.
 
         key = {"params": params, "images": hash_files(images), "code": hash_code(Path(__file__))}
         with Checkpoint("pretrain", key) as checkpoint:
@@ -65,7 +70,8 @@ class Checkpoint:
     """
 
     def __init__(self, stage: str, key: Mapping[str, Any], device: str = "state"):
-        content = json.dumps([stage, key], sort_keys=True, default=_plain)
+        versions = {"torch": torch.__version__, "faiss": faiss and faiss.__version__}
+        content = json.dumps([stage, key, versions], sort_keys=True, default=_plain)
         name = hashlib.sha256(content.encode()).hexdigest()[:32]
         self.stage = stage
         self.folder = main_checkout() / ".annulus" / "checkpoints" / stage / name

@@ -133,12 +133,20 @@ def compute_with(threads: int) -> None:
 class ResumableTasks:
     """Tasks of a stage, several at a time. A killed stage resumes with the unfinished ones."""
 
-    def __init__(self, stage: str, settings: Any, compute: Callable[[Any, Any], Mapping[str, Any]]) -> None:
+    def __init__(
+        self,
+        stage: str,
+        settings: Any,
+        compute: Callable[[Any, Any], Mapping[str, Any]],
+        device: torch.device = CPU,
+        inner: Callable[[Any, Any], Checkpoint] | None = None,
+    ) -> None:
         """`compute(settings, key)` returns a task's result: numbers, text, tensors, and lists and dicts of them.
 
         It must be a function of a module, so that it can be pickled for workers; the module's code is part of the key.
+        `device`: where it computes. `inner`: the resume state within a task, which ends when its result is kept.
         """
-        self.stage, self.settings, self.compute = stage, settings, compute
+        self.stage, self.settings, self.compute, self.device, self.inner = stage, settings, compute, device, inner
         # As it is now: an edit while pieces wait for a worker does not change what runs.
         self.code = hash_code(Path(sys.modules[compute.__module__].__file__))
         self.checkpoints: list[Checkpoint] = []
@@ -146,7 +154,7 @@ class ResumableTasks:
     def run(self, keys: Sequence[Any]) -> list[Mapping[str, Any]]:
         """Results of the tasks, in the keys' order; keys are text, numbers, or lists of them."""
         self.checkpoints += [self._checkpoint(key) for key in keys]
-        return list(map_processes(self._one, keys, names=[_words(key) for key in keys]))
+        return list(map_processes(self._one, keys, names=[_words(key) for key in keys], device=self.device))
 
     def done(self) -> None:
         """Delete the checkpoints, once the results are written."""
@@ -160,6 +168,9 @@ class ResumableTasks:
             if result is None:
                 result = self.compute(self.settings, key)
                 checkpoint.save(result)
+                if self.inner is not None:
+                    with self.inner(self.settings, key) as within:
+                        within.done()
         return result
 
     def _checkpoint(self, key: Any) -> Checkpoint:

@@ -18,11 +18,6 @@ from annulus.files.results import write_text
 from annulus.running.checkpoint import Checkpoint
 from annulus.studies.measured import Outcome
 
-try:
-    import faiss
-except ModuleNotFoundError:  # k-means on a CPU needs it, other runs do not
-    faiss = None
-
 log = logging.getLogger("annulus")
 
 
@@ -32,8 +27,7 @@ class CachedRun:
     def __init__(self, trial: Any, images: Mapping[str, str], code: Mapping[str, str], device: torch.device) -> None:
         """`trial`: the settings; `images` and `code`: SHA-256 sums, by file. The outcome depends on all of them."""
         ways = {"bf16": half_precision(), "compiled": compiling() != "no"}
-        around = {"torch": torch.__version__, "faiss": faiss and faiss.__version__} | ways
-        key = {"trial": trial, "images": dict(images), "code": dict(code), "around": around}
+        key = {"trial": trial, "images": dict(images), "code": dict(code), "ways": ways}
         self.checkpoint = Checkpoint("trials", key, device=described(device))
         self.name = self.checkpoint.folder.name
         self.file = self.checkpoint.folder.parents[2] / "outcomes" / f"{self.name}.json"

@@ -61,7 +61,8 @@ class Local(Executor):
         if gpus_per_worker and not gpus:
             raise InputError(f"--gpus-per-worker {gpus_per_worker:g}: torch finds no GPU here; leave it out")
         self.share = (1.0 if gpus else 0.0) if gpus_per_worker is None else gpus_per_worker
-        places = math.floor(gpus / self.share + 1e-6) if self.share else cores()
+        self.each = math.floor(1 / self.share + 1e-6) if self.share else 0  # workers of a GPU
+        places = gpus * self.each if self.share else cores()
         if self.share and workers is not None and workers > places:
             raise InputError(
                 f"--workers {workers}, each with {self.share:g} of a GPU, are too many for {gpus} GPUs; take at most "
@@ -78,7 +79,8 @@ class Local(Executor):
 
     def _start(self, worker: Worker, slot: int) -> submitit.Job:
         self.executor.update_parameters(timeout_min=YEAR_MINUTES)
-        task = partial(_on_gpu, gpu_names()[math.floor(slot * self.share + 1e-6)], worker) if self.share else worker
+        names = gpu_names()  # in turn, so that few workers do not share one GPU beside an idle one
+        task = partial(_on_gpu, names[slot % len(names)], worker) if self.share else worker
         # Ctrl-C reaches every process of the terminal; it is for the sweep alone, which ends its workers.
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:

@@ -205,7 +205,7 @@ def conditional(rows: Rows) -> Figure:
         raise ValueError(f"has no estimate above 0 of {' or '.join(TOY)}")
     panel = grouped(shown, "points")
     figure, axes = panels(*(f"points: {name}" for name in panel))
-    most = dict(zip(numbers(rows, "percent_closest"), numbers(rows, "supremum_nats"), strict=True))
+    most = dict(zip(numbers(shown, "percent_closest"), numbers(shown, "supremum_nats"), strict=True))
     for each, group in zip(axes, panel.values(), strict=True):
         bars = "interval_nats" if all(row.get("interval_nats") != "" for row in group) else ""  # of one seed: none
         curves(each, grouped(group, "variant"), "percent_closest", "estimate_nats", bars)

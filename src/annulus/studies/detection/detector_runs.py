@@ -35,8 +35,9 @@ def run_encoders(
     folder: Path,
     encoders: Mapping[str, Path],
     compute: Callable[[Any, Any], Mapping[str, Any]],
+    inner: Callable[[Any, Any], Checkpoint] | None = None,
 ) -> tuple[Annotated, RunsByVariant, ResumableTasks]:
-    """Run `compute` for every variant and seed on the scenes in a folder.
+    """Run `compute` for every variant and seed on the scenes in a folder; `inner`, the state within a task.
 
     The folder holds the scenes or names their place. Returns the test pictures, the results, and the tasks, whose
     checkpoints are deleted once the results are written.
@@ -49,9 +50,10 @@ def run_encoders(
     scenes = folder if root is None else Path(root)
     _, test = splits_of(scenes, settings["kind"], settings["drop_empty"])  # before the workers are forked
     weights = [variant / f"{seed}.safetensors" for variant in encoders.values() for seed in seeds]
-    # Of drawn scenes each file; of real ones, which are large, the counts of the stage before.
+    # Of drawn scenes each file; of real ones, which are large, what the stage before found: counts and annotations.
     hashes = hash_files(*weights, described if root else folder)
-    tasks = ResumableTasks(stage, {**settings, "scenes": scenes, "encoders": encoders, "hashes": hashes}, compute)
+    shared = {**settings, "scenes": scenes, "encoders": encoders, "hashes": hashes}
+    tasks = ResumableTasks(stage, shared, compute, pick_device(), inner)
     keys = [(variant, seed) for variant in encoders for seed in seeds]
     outcomes = dict(zip(keys, tasks.run(keys), strict=True))
     return test, {variant: {seed: outcomes[variant, seed] for seed in seeds} for variant in encoders}, tasks
@@ -68,20 +70,23 @@ def evaluate_detector(settings: Mapping[str, Any], key: tuple[str, int]) -> Mapp
     encoder = load_encoder(Path(settings["encoders"][variant]) / f"{seed}.safetensors")
     detector = filled(DetectorParams, settings["detector"])
     training = filled(TrainingParams, settings["training"])
-    resume = {name: value for name, value in settings.items() if name != "seeds"}
-    code, device = hash_code(Path(__file__)), described(pick_device())
-    with Checkpoint("detection-training", {"settings": resume, "piece": list(key), "code": code}, device) as checkpoint:
+    with detector_state(settings, key) as checkpoint:
         detections, loss = engine(encoder, train, test, detector, training, seed, checkpoint)
-        # All variants and seeds with the same draws, so that differences are paired.
-        resamples = resampled(test, detections, RESAMPLES, 0)
-        numbers = {
-            "ap": evaluate(test, detections),
-            "resampled": {name: values.tolist() for name, values in resamples.items()},
-            "loss": loss,
-            "shown": first_detections(test, detections),
-        }
-        checkpoint.done()
-    return numbers
+    # All variants and seeds with the same draws, so that differences are paired.
+    resamples = resampled(test, detections, RESAMPLES, 0)
+    return {
+        "ap": evaluate(test, detections),
+        "resampled": {name: values.tolist() for name, values in resamples.items()},
+        "loss": loss,
+        "shown": first_detections(test, detections),
+    }
+
+
+def detector_state(settings: Mapping[str, Any], key: tuple[str, int]) -> Checkpoint:
+    """Where the training of `evaluate_detector` stands."""
+    resume = {name: value for name, value in settings.items() if name != "seeds"}
+    content = {"settings": resume, "piece": list(key), "code": hash_code(Path(__file__))}
+    return Checkpoint("detection-training", content, described(pick_device()))
 
 
 @cache

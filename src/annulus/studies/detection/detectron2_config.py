@@ -55,6 +55,7 @@ def configured(encoder: EncoderConfig, params: DetectorParams, classes: int, poi
         "MODEL.ROI_HEADS.NUM_CLASSES": classes,
         "MODEL.ROI_HEADS.BATCH_SIZE_PER_IMAGE": params.sampled_boxes,
         "MODEL.ROI_HEADS.SCORE_THRESH_TEST": params.score_threshold,
+        "MODEL.ROI_BOX_HEAD.SMOOTH_L1_BETA": 0.5 if params.outputs == "keypoints" else 0.0,  # as its configurations
         "MODEL.ROI_BOX_HEAD.POOLER_RESOLUTION": params.box_size * (1 if pyramid else 2),
         "MODEL.ROI_MASK_HEAD.POOLER_RESOLUTION": params.box_size * 2,
         "MODEL.ROI_MASK_HEAD.CONV_DIM": params.mask_width,

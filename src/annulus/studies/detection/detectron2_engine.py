@@ -113,6 +113,7 @@ def train_model(
                 sampler=places,
                 total_batch_size=training.batch_size,
                 aspect_ratio_grouping=False,
+                # Workers, on a GPU, draw from where the run begins: one that goes on draws other sizes and flips.
                 num_workers=4 if config.MODEL.DEVICE == "cuda" else 0,
             )
             batches.append(iter(loader))

@@ -24,6 +24,13 @@ def read_splits(root: Path, kind: str, drop_empty: bool) -> tuple[Annotated, Ann
     return train, val
 
 
+def annotation_files(root: Path, kind: str) -> list[Path]:
+    """The files, or folders of files, that `read_splits` reads beside the pictures."""
+    if kind == "voc":
+        return [root / "ImageSets" / "Main", root / "Annotations"]
+    return [_records(root, kind, split) for split in ("train", "val")]
+
+
 def check_categories(train: Annotated, val: Annotated, root: Path) -> None:
     """Both splits have the same categories under the same ids.
 
@@ -46,7 +53,12 @@ def _read(root: Path, kind: str, split: str, drop_empty: bool) -> Annotated:
         case "voc":
             return read_voc(root, VOC_SPLITS[split], drop_empty)
         case "lvis":
-            return read_lvis(root / "annotations" / f"lvis_v1_{split}.json", root, drop_empty)
+            return read_lvis(_records(root, kind, split), root, drop_empty)
         case _:
-            stem = "person_keypoints" if kind == "keypoints" else "instances"
-            return read_coco(root / "annotations" / f"{stem}_{split}2017.json", root / f"{split}2017", kind, drop_empty)
+            return read_coco(_records(root, kind, split), root / f"{split}2017", kind, drop_empty)
+
+
+def _records(root: Path, kind: str, split: str) -> Path:
+    """The JSON file of a split in the form of COCO or LVIS."""
+    stem = {"lvis": "lvis_v1", "keypoints": "person_keypoints"}.get(kind, "instances")
+    return root / "annotations" / f"{stem}_{split}{'' if kind == 'lvis' else '2017'}.json"

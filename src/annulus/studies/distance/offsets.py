@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from annulus.device.device import pick_device
+from annulus.device.device import described, pick_device
 from annulus.running.checkpoint import Checkpoint
 from annulus.studies.information import check_pairs, held_out
 from annulus.studies.measured import Outcome
@@ -33,15 +33,21 @@ def evaluate_offset(shared: Mapping[str, Any], key: tuple[Any, int]) -> Mapping[
     large, trial = load_splits(sets.large), trial_of(points[point], seed)
     check_pairs(sets.held_out_pairs, large.test)
     training = build_training(trial.run, large.train, large.validation, pick_device())
-    with Checkpoint("transfer", {"trial": trial, "images": shared["hashes"], "code": hash_trial()}) as checkpoint:
+    with training_state(shared, key) as checkpoint:
         history = training.run(checkpoint)
-        metrics = training.metrics() | held_out(training, large.test, sets.held_out_pairs, seed)
-        results = {}
-        for name, folder in sets.probes.items():
-            accuracies, right = probe(training, load_splits(folder), trial)
-            results[name] = {"metrics": metrics | accuracies, "history": history, "right": right}
-        checkpoint.done()
+    metrics = training.metrics() | held_out(training, large.test, sets.held_out_pairs, seed)
+    results = {}
+    for name, folder in sets.probes.items():
+        accuracies, right = probe(training, load_splits(folder), trial)
+        results[name] = {"metrics": metrics | accuracies, "history": history, "right": right}
     return results
+
+
+def training_state(shared: Mapping[str, Any], key: tuple[Any, int]) -> Checkpoint:
+    """Where the training of `evaluate_offset` stands."""
+    (point, seed), points = key, shared["points"]
+    content = {"trial": trial_of(points[point], seed), "images": shared["hashes"], "code": hash_trial()}
+    return Checkpoint("transfer", content, device=described(pick_device()))
 
 
 def outcomes(results: Mapping[str, Any], name: str) -> Outcome:

@@ -168,7 +168,8 @@ def rows(name: str, params: ConditionalParams, by_points: Mapping[str, Any]) -> 
             **_spread("", nats["own"][place]),
             "uniform_nats": digits(over_seeds(nats["uniform"][place]).mean),
             **_spread("uniform_", nats["uniform"][place]),
-            "supremum_nats": digits(supremum(SumOfGaussians.RHO, percent / 100)),
+            # Of critics by whose own score the points are the closest ones; by distance others are.
+            "supremum_nats": "" if variant.score == "distance" else digits(supremum(SumOfGaussians.RHO, percent / 100)),
         }
         for points, nats in by_points.items()
         for place, percent in enumerate(params.percents)

@@ -1,6 +1,6 @@
 """Contrastive training on views that share chosen factors, and supervised training of one task."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from annulus.bounds.infonce import infonce
 from annulus.device.device import pick_device
 from annulus.device.rng import derive, first_weights, generator
+from annulus.errors import InputError
 from annulus.methods.critics import scaled
 from annulus.optim.schedules import CosineSchedule, Schedule
 from annulus.optim.sgd import SGD
@@ -61,11 +62,15 @@ def train_views(world: World, params: TrainingParams, shared: Collection[str], s
 
 
 def fit(network: nn.Module, loss: Callable[[torch.Generator], Tensor], params: TrainingParams, seed: int) -> float:
-    """Minimise `loss` of freshly drawn batches; the mean loss of the last epoch."""
+    """Minimise `loss` of freshly drawn batches; the mean loss of the last epoch.
+
+    Raises:
+        InputError: when a loss or a weight is no longer finite, at the end of its epoch.
+    """
     optimizer = build_optimizer(network, params)
     rates = Schedule(CosineSchedule(), params.learning_rate, warmup=0.0)
     random, per_epoch = generator(seed, "videos"), params.videos // params.batch_size
-    steps, last = params.epochs * per_epoch, []
+    steps, losses = params.epochs * per_epoch, torch.zeros(per_epoch, device=next(network.parameters()).device)
     for step in range(steps):
         for group in optimizer.param_groups:
             group["lr"] = rates.rate(step / steps)
@@ -73,11 +78,20 @@ def fit(network: nn.Module, loss: Callable[[torch.Generator], Tensor], params: T
         optimizer.zero_grad()
         value.backward()
         optimizer.step()
-        if step >= steps - per_epoch:
-            last.append(value.detach())
+        losses[step % per_epoch] = value.detach()
+        if (step + 1) % per_epoch == 0:
+            _check_finite([losses, *network.parameters()], (step + 1) // per_epoch, params.learning_rate)
         seen, total = (step + 1) * params.batch_size, steps * params.batch_size
         progress.report(seen, total, partial("{} of {} batches".format, step + 1, steps), step + 1 == steps)
-    return torch.stack(last).mean().item()
+    return losses.mean().item()
+
+
+def _check_finite(tensors: Iterable[Tensor], epoch: int, rate: float) -> None:
+    if not all(tensor.isfinite().all() for tensor in tensors):
+        raise InputError(
+            f"moving digits: a loss or a weight is no longer finite in epoch {epoch} with learning rate {rate:g}; "
+            "lower it"
+        )
 
 
 def build_optimizer(network: nn.Module, params: TrainingParams) -> SGD | Adam:
