@@ -50,6 +50,7 @@ class PartsParams(StudyParams):
 
     parts: Annotated[dict[Name, Part], MinLen(1)]
     across: Name  # column of the metrics across which dvc.yaml plots the linear probe
+    closeness_views: Steps | None = None  # of which each run looks at the closest rows
     held_out_pairs: Steps | None = None  # unseen images whose two views give the information estimate
 
 

@@ -123,7 +123,7 @@ class Trials:
                 f"{len(outcomes)} of {len({run.name for run in runs.values()})} runs have their outcome in "
                 ".annulus/outcomes and train no more (remove that folder to train them again)"
             )
-        # Variants that differ only in keys that no run reads are one run, and train once.
+        # Variants of the same settings are one run, and train once.
         missing = {run.name: key for key, run in runs.items() if run.name not in outcomes}
         names = [f"run {i} of {len(missing)}, {run_name(key)}" for i, key in enumerate(missing.values(), 1)]
         trials = [variants[key] for key in missing.values()]

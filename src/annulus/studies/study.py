@@ -36,7 +36,7 @@ from annulus.config.all_params import AllParams
 from annulus.config.file import checked, read_tree
 from annulus.config.params import SECTION_OF, Seeds, kinds
 from annulus.errors import InputError, nearest, shown
-from annulus.settings import Section, Steps
+from annulus.settings import Section
 
 Settings = dict[str, Any]
 Model = TypeVar("Model", bound=Section)
@@ -60,7 +60,6 @@ class StudyParams(OwnParams):
     """Keys of a study whose variants start from the root's params.yaml."""
 
     defaults: Settings
-    closeness_views: Steps | None = None  # of which each run looks at the closest rows
 
 
 class OwnStudy:
@@ -171,7 +170,7 @@ class Study(OwnStudy):
     @property
     def measured(self) -> Settings:
         """Measurements of each run beside its accuracies, as keys of a stage's settings."""
-        views = self.params.closeness_views
+        views = self.content.get("closeness_views")
         return {} if views is None else {"closeness_views": views}
 
     def variant(self, name: str, settings: Mapping[str, Any], seed: int) -> AllParams:

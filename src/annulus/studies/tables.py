@@ -8,7 +8,7 @@ from annotated_types import Ge, Le, MinLen
 
 from annulus.config.params import RowName
 from annulus.errors import nearest, shown
-from annulus.settings import Section
+from annulus.settings import Section, Steps
 from annulus.studies.study import Settings, StudyParams
 
 Percent = Annotated[float, Ge(0), Le(100)]
@@ -39,6 +39,7 @@ class RowsParams(StudyParams):
     rows: Annotated[dict[RowName, Settings], MinLen(1)]
     tables: dict[str, Table]
     pairs: dict[str, list[str]]
+    closeness_views: Steps | None = None  # of which each run looks at the closest rows
 
     def __post_init__(self) -> None:
         super().__post_init__()
