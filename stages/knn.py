@@ -8,7 +8,7 @@ from typing import Any
 
 from annulus.device.device import pick_device
 from annulus.encoders.features import load_features
-from annulus.evals.knn import Neighbours, evaluate_knn
+from annulus.evals.knn import KnnOutcome, evaluate_knn
 from annulus.files.right import by_number, write_right
 from annulus.pipeline.stage import Results, run_stage
 from annulus.running.workers import map_seeds
@@ -29,7 +29,7 @@ def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     return Results.of_seeds({seed: result.metrics for seed, result in results.items()})
 
 
-def evaluate(params: Mapping[str, Any], paths: argparse.Namespace, seed: int) -> Neighbours:
+def evaluate(params: Mapping[str, Any], paths: argparse.Namespace, seed: int) -> KnnOutcome:
     """One seed's test images against its training images."""
     train, test = (load_features(paths.features / str(seed), split) for split in ("train", "test"))
     return evaluate_knn(train, test, params["knn"])

@@ -10,7 +10,7 @@ from annulus.device.device import pick_device
 from annulus.encoders.encoder import load_encoder
 from annulus.encoders.features import SPLITS, load_features
 from annulus.evals.accuracy import confusion_rows
-from annulus.evals.linear import Outcome, probe_features, probe_views
+from annulus.evals.linear import LinearOutcome, probe_features, probe_views
 from annulus.files.images import load_images
 from annulus.files.results import write_table
 from annulus.files.right import by_number, write_right
@@ -40,7 +40,7 @@ def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     return Results.of_seeds(metrics, {seed: result.history for seed, result in results.items()})
 
 
-def fit(params: Mapping[str, Any], paths: argparse.Namespace, seed: int) -> Outcome:
+def fit(params: Mapping[str, Any], paths: argparse.Namespace, seed: int) -> LinearOutcome:
     """Fit one seed's probe."""
     settings = {"params": params["linear"], "scale": params["scales.${scale}.linear"]}
     settings |= {"seed": seed, "device": pick_device()}

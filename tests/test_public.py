@@ -224,7 +224,26 @@ temperature 0: give a number from 0.001 to 1,000      | by_hand(MoCo, temperatur
 momentum nan: give a number from 0 below 1            | by_hand(MoCo, momentum=nan)
 critic 'cosine': give one of dot, bilinear,           | by_hand(IR, critic="cosine")
 shuffle_groups 1.5: give a whole number from 1 to     | by_hand(MoCo, shuffle_groups=1.5)
-images 0: give a whole number, 1 or more              | by_hand(SimCLR, images=0)
+images 0: give how many, such as len(images), 1 or m  | by_hand(SimCLR, images=0)
+images a Tensor: give how many, such as len(images),  | by_hand(SimCLR, images=square)
+seed [0, 1]: give a whole number, 0 or more           | annulus.probe_features(known, known, seed=[0, 1])
+seed -1: give a whole number, 0 or more               | annulus.build_encoder(config(), seed=-1)
+seed None: give a whole number, 0 or more             | Contrast(ContrastConfig(), 40, None, torch.device("cpu"))
+Cave or the neighbours need clusters of the training  | by_hand(IR, contrast=caves, dim=3).loss([unit], own)
+embeddings to cluster are (2, 2), or not finite; give | by_hand(IR, contrast=caves).contrasts[0].cluster(unit, 0)
+embed() gives NoneType; give the embeddings (9, d) of | by_hand(MoCo, contrast=caves).before_epoch(0, lambda: None)
+embed is a Tensor; give a function of the embeddings  | by_hand(MoCo, contrast=caves).before_epoch(0, unit)
+params is a int; give annulus.KnnSettings(k=20), say  | annulus.evaluate_knn(known, known, 20)
+params is a LinearBudget; give annulus.LinearSetting  | annulus.probe_features(known, known, annulus.LinearBudget())
+scale is a int; give annulus.LinearBudget(...)        | annulus.probe_features(known, known, scale=10)
+train is a Tensor; give annulus.Features, as extract  | annulus.evaluate_knn(unit, own)
+layers are a Tensor; give a mapping, such as {"poole  | Features(unit, own, "ab")
+difference is a float; give an annulus.Interval, as   | annulus.verdict(2.0)
+split 'lab': give annulus.views.ColourSplit("lab"), s | config(split="lab")
+embedding_dim 0: give a whole number from 1 to 65,536 | config(embedding_dim=0)
+mean (123.0, 117.0, 104.0): give 3 numbers of pixels  | annulus.build_encoder(config(mean=(123.0, 117.0, 104.0)), 0)
+mean 0.5: give 3 numbers of pixels in [0, 1], one for | annulus.build_encoder(config(mean=0.5), 0)
+std (0.5,): give 3 numbers of pixels in [0, 1], one f | annulus.build_encoder(config(std=(0.5,)), 0)
 dim None: with a plain network, give the number of    | by_hand(SimCLR, dim=None)
 encoder is a str; give a torch.nn.Module that embeds  | SimCLR.create("resnet18", images=9)
 contrast is a Ring; give annulus.ContrastConfig(      | by_hand(SimCLR, contrast=Ring(inner=0.1, outer=0.5))
@@ -240,7 +259,7 @@ index holds 8 to 9; number the training images from 0 | by_hand(MoCo, dim=3, que
 index holds image 1 2 times; negatives of SimCLR are  | by_hand(SimCLR, dim=3).loss([unit] * 2, own * 0 + 1)
 index is torch.bool of 1 axes; give the images' numbe | by_hand(IR, dim=3).loss([unit], own > 0)
 index is a list; give the images' numbers             | by_hand(SimCLR, dim=3).loss([unit, unit], [0, 1])
-PIRL reads an encoder's pooled features too; give one | by_hand(annulus.methods.PIRL)
+PIRL has a second head on the features before the enc | by_hand(annulus.methods.PIRL)
 k 2 with a bank of shape (2, 2) and queries of shape   | annulus.evals.search(unit, torch.ones(1, 3), 2)
 k 1.0 with a bank of shape (2, 2) and queries         | annulus.evals.search(unit, unit, 1.0)
 queries of shape (2,): give a tensor, a row of number | annulus.evals.search(unit, unit[0], 1)
@@ -279,7 +298,7 @@ from annulus import SimCLR
 from annulus import extract_features
 from annulus.bounds import MLCPC, InfoNCE, cpc, infonce, mlcpc
 from annulus.errors import InputError
-from annulus.negatives import Clusters, Ring, Uniform, ball, cave, ring, uniform
+from annulus.negatives import Cave, Clusters, Ring, Uniform, ball, cave, ring, uniform
 scores, own, random, unit = torch.zeros(2, 40), torch.arange(2), torch.Generator(), torch.eye(2)
 contrast, network = Contrast(ContrastConfig(), 40, 0, torch.device("cpu")), torch.nn.Linear(2, 3)
 own_encoder = ModuleEncoder(torch.nn.Flatten(), dim=48)
@@ -287,6 +306,11 @@ own_sampler = type("Own", (Uniform,), {"clustering": "image"})()
 square, spoilt = torch.zeros(1, 3, 4, 4, dtype=torch.uint8), scores.clone()
 ids = torch.zeros(1, 40, dtype=torch.int64)
 spoilt[0, 1] = nan
+known = Features({"pooled": unit}, own, ("cat", "dog"))
+caves = ContrastConfig(Cave(outer=0.5, clusters=2, runs=1, iterations=2, keep="outside"), negatives=2)
+def config(**changes):
+    whole = dict(architecture="convnet", stem="cifar", head="linear", embedding_dim=4, view_size=8, split=None)
+    return EncoderConfig(**{**whole, "mean": (0.5,) * 3, "std": (0.5,) * 3, **changes})
 def by_hand(method, **settings):
     return method.create(network, **{"images": 9, "dim": 4, **settings})
 for call in sys.argv[1:]:

@@ -89,6 +89,12 @@ needs sigma_min <= sigma_max, got 2 and 1                           | Blur(proba
 jitter is a float; give annulus.views.ColourJitter(...), or None    | ViewSet(jitter=0.5)
 operators['dark'] is a function; give an annulus.views.Operator    | ViewSet(operators={"dark": lambda view: 0 * view})
 operators is a list; give a mapping of names to annulus.views.Opera | ViewSet(operators=[solarize])
+a set with patches makes several views of each image together; call | augment(images, "patches", 16, random)
+sizes are torch.int64 of shape (1, 2): give whole numbers (2, 2) on | augment(images, "crop", 16, random, sizes=own[:1])
+sizes are a list: give whole numbers (2, 2) on the CPU, height and  | augment(images, "crop", 16, random, sizes=[[8]])
+sizes from [32, 20] to [32, 40] (height, width) of images (32, 32): | augment(images, "crop", 16, random, sizes=own)
+sizes from [0, 0] to [0, 0] (height, width) of images (32, 32): eac | center_view(images, 8, torch.zeros_like(own))
+Forgets.apply gives a NoneType; return the images                   | augment(images, forgets, 16, random)
 flip 1.5: give a number from 0 to 1                                 | ViewSet(flip=1.5)
 grayscale None: give a number from 0 to 1                           | ViewSet(grayscale=None)
 probability 20: give a number from 0 to 1                           | Solarize(probability=20, threshold=0.5)
@@ -101,6 +107,11 @@ from annulus.errors import InputError
 from annulus.views import *
 images, random = torch.zeros(2, 3, 32, 32, dtype=torch.uint8), torch.Generator()
 floats, solarize, far = images / 255, Solarize(probability=0.2, threshold=0.5), ViewSet(patches=Patches(offset=9))
+own = torch.tensor([[32, 20], [32, 40]])
+class Forgets(Solarize):
+    def apply(self, view, parameters):
+        super().apply(view, parameters)
+forgets = ViewSet(operators={"forgets": Forgets(probability=0.2, threshold=0.5)})
 for call in sys.argv[1:]:
     try:
         print(eval(call))

@@ -9,11 +9,11 @@ over queries. Its ceiling is its value when all scores are equal. Ceiling minus 
 
 from annulus.bounds.alpha import CPC, MLCPC, cpc, mlcpc
 from annulus.bounds.binary_nce import BinaryNCE
-from annulus.bounds.bound import Bound
+from annulus.bounds.bound import Bound, Estimate
 from annulus.bounds.infonce import InfoNCE, infonce  # the name is the function from here on, no longer its module
 from annulus.bounds.la import LocalAggregation
 
-__all__ = ["CPC", "MLCPC", "BinaryNCE", "Bound", "InfoNCE", "LocalAggregation", "cpc", "infonce", "mlcpc"]
+__all__ = ["CPC", "MLCPC", "BinaryNCE", "Bound", "Estimate", "InfoNCE", "LocalAggregation", "cpc", "infonce", "mlcpc"]
 
 BOUNDS = {  # by their keys in params.yaml
     "infonce": InfoNCE,

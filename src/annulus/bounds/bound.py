@@ -49,7 +49,14 @@ def checked_scores(positives: Tensor, negatives: Tensor) -> tuple[Float[Tensor, 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Result of evaluating a bound on a batch of scores. Only `loss` carries a gradient."""
+    """Result of evaluating a bound on a batch of scores. Only `loss` carries a gradient.
+
+    >>> index, scores = torch.arange(8), 20 * torch.eye(8)  # each query finds its own column
+    >>> contrast = annulus.Contrast(annulus.ContrastConfig(), images=8, seed=0, device=torch.device("cpu"))
+    >>> estimate = contrast(scores, index, self_index=index)
+    >>> estimate.bound_nats, estimate.ceiling_nats  # log 8
+    (tensor(2.0794), tensor(2.0794))
+    """
 
     loss: Float[Tensor, ""]  # what is minimised
     loss_nats: Float[Tensor, ""]  # the same, before any scaling of its gradient

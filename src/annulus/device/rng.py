@@ -3,18 +3,26 @@
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
+from annulus.errors import InputError, shown
+
 
 def derive(seed: int, *names: str | int) -> int:
     """A 63-bit seed for one purpose, independent of the seeds for others: derive(0, "order", epoch).
 
     An empty name counts nowhere: one network of two has a name, an only one has none.
+
+    Raises:
+        InputError: unless the seed is a whole number, 0 or more.
     """
+    if not isinstance(seed, Integral) or seed < 0:
+        raise InputError(f"seed {shown(seed)}: give a whole number, 0 or more")
     words = [zlib.crc32(str(name).encode()) for name in names if name != ""]
     return int(np.random.SeedSequence([seed, *words]).generate_state(1, np.uint64)[0] >> 1)
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self, get_args
 
 from annulus.encoders.convnets import CONVNETS
-from annulus.errors import InputError, nearest
+from annulus.errors import InputError, nearest, shown
 from annulus.files.weights import check_keys, statistics
 from annulus.settings import Section
 from annulus.views.splits import Split, split_of
@@ -89,14 +89,19 @@ class EncoderConfig(_Stemmed):
         """Refuse impossible networks. A channel that never varies is divided by 1, so that it is 0.
 
         Raises:
-            InputError: for an unknown name, when the stem is of another kind of network, or the view size is no
-                multiple of the patch.
+            InputError: for an unknown name, something that is no split, a size out of range, when the stem is of
+                another kind of network, or the view size is no multiple of the patch.
         """
         for name, kind in CHOICES.items():
             if (given := getattr(self, name)) not in get_args(kind):
                 raise InputError(
                     f"{name} {given!r}: give one of {', '.join(get_args(kind))}{nearest(given, get_args(kind))}"
                 )
+        if not (self.split is None or isinstance(self.split, Split)):
+            raise InputError(f'split {shown(self.split)}: give annulus.views.ColourSplit("lab"), say, or None')
+        for name, most in MOST.items():
+            if type(given := getattr(self, name)) is not int or not 1 <= given <= most:
+                raise InputError(f"{name} {shown(given)}: give a whole number from 1 to {most:,}")
         object.__setattr__(self, "std", tuple(one or 1.0 for one in self.std))
         self.check_stem()
         if self.patch and self.view_size % self.patch:
@@ -104,6 +109,20 @@ class EncoderConfig(_Stemmed):
                 f"view_size {self.view_size} cannot be cut into patches of {self.patch} pixels; take a view_size that "
                 f"is a multiple of {self.patch}, or another stem: patch16, patch8, patch4"
             )
+
+    def check_statistics(self) -> None:
+        """Refuse means and deviations of other channels or, of RGB, other units.
+
+        Raises:
+            InputError: unless there is one for each channel, of RGB in [0, 1].
+        """
+        planes = 3 if self.split is None else sum(self.split.planes)
+        for name in ("mean", "std"):
+            given = getattr(self, name)
+            many = isinstance(given, tuple | list) and len(given) == planes
+            if not many or (self.split is None and not all(0 <= one <= 1 for one in given)):
+                scale = " of pixels in [0, 1]" if self.split is None else ""
+                raise InputError(f"{name} {shown(given)}: give {planes} numbers{scale}, one for each channel")
 
     @property
     def planes(self) -> int:

@@ -154,7 +154,11 @@ def build_encoder(config: EncoderConfig, seed: int) -> Encoder | SplitEncoder:
     >>> encoder = annulus.build_encoder(config, seed=0)
     >>> encoder(torch.rand(2, 3, 32, 32)).shape
     torch.Size([2, 16])
+
+    Raises:
+        InputError: for a seed below 0; unless mean and std have a number for each channel, of RGB in [0, 1].
     """
+    config.check_statistics()
     build = Encoder if config.split is None else SplitEncoder
     with first_weights(derive(seed, "weights")):
         return build(config).to(memory_format=torch.channels_last)

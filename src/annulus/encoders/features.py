@@ -45,6 +45,10 @@ class Features:
         if not isinstance(labels, Tensor) or labels.dtype != torch.int64 or labels.ndim != 1:
             kind = f"{labels.dtype} of {labels.ndim} axes" if isinstance(labels, Tensor) else type(labels).__name__
             raise InputError(f"labels are {kind}; give each image's class number, a tensor (n,) of torch.int64")
+        if not isinstance(self.layers, Mapping):
+            raise InputError(
+                f'layers are a {type(self.layers).__name__}; give a mapping, such as {{"pooled": features}}'
+            )
         for name, values in self.layers.items():
             if len(values) != len(labels):
                 raise InputError(
@@ -140,6 +144,8 @@ def check_same_classes(train: Features, other: Features, split: str = "test") ->
             is none but of the validation part.
     """
     for name, features in (("train", train), (split, other)):
+        if not isinstance(features, Features):
+            raise InputError(f"{name} is a {type(features).__name__}; give annulus.Features, as extract_features does")
         if len(features.labels) == 0 and name != "validation":
             raise InputError(f"{name} features are of no image; give one or more")
         if without := int((features.labels == UNLABELLED).sum()):

@@ -18,20 +18,22 @@ from annulus.late import late
 
 if TYPE_CHECKING:
     from annulus.evals.intervals import Interval, between_tables, over_seeds, over_seeds_and_images, verdict
-    from annulus.evals.knn import KnnSettings, evaluate_knn, search
-    from annulus.evals.linear import LinearBudget, LinearSettings, probe_features
+    from annulus.evals.knn import KnnOutcome, KnnSettings, evaluate_knn, search
+    from annulus.evals.linear import LinearBudget, LinearOutcome, LinearSettings, probe_features
 else:
     _HOMES = {
         "intervals": "Interval between_tables over_seeds over_seeds_and_images verdict",
-        "knn": "KnnSettings evaluate_knn search",
-        "linear": "LinearBudget LinearSettings probe_features",
+        "knn": "KnnOutcome KnnSettings evaluate_knn search",
+        "linear": "LinearBudget LinearOutcome LinearSettings probe_features",
     }
     __getattr__, __dir__ = late(__name__, _HOMES)
 
 __all__ = [
     "Interval",
+    "KnnOutcome",
     "KnnSettings",
     "LinearBudget",
+    "LinearOutcome",
     "LinearSettings",
     "between_tables",
     "evaluate_knn",

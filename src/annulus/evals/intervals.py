@@ -85,7 +85,8 @@ def over_seeds(values: Sequence[float]) -> Interval:
 
 def over_seeds_and_images(table: Shaped[np.ndarray, "s n"]) -> Interval:
     """The mean of a table, seeds by test images: of 0 and 1 for an accuracy; of -1, 0 and 1 for the difference of two
-    runs that share seeds and images. Of one image, the interval holds the seeds only.
+    runs that share seeds and images. Of one image, the interval holds the seeds only; of one seed there is none (`half`
+    is None), since other seeds may differ by more than images do.
 
     With the mean squares of seeds, of images and of the rest, the variance of the mean is estimated by
     (MS_seeds + max(MS_images - MS_rest, 0)) / (S n).
@@ -171,6 +172,8 @@ def verdict(difference: Interval, words: tuple[str, str] = ("better", "worse"), 
     >>> annulus.verdict(annulus.over_seeds([2.0, -2.2, 0.1]), unit=" %")
     'within noise (could see 6.9 %)'
     """
+    if not isinstance(difference, Interval):
+        raise InputError(f"difference is a {type(difference).__name__}; give an annulus.Interval, as over_seeds does")
     half, visible = difference.half, difference.visible
     if difference.mean == difference.variance == 0:
         return "equal"

@@ -24,8 +24,16 @@ SIMILARITIES_AT_ONCE = 2**24  # 64 MB
 
 
 @dataclass(frozen=True)
-class Neighbours:
-    """The numbers of the test images, and for each accuracy which of them are right."""
+class KnnOutcome:
+    """The numbers of the test images, and for each accuracy which of them are right.
+
+    `right` has a mask of the test images for each accuracy: rows of `annulus.over_seeds_and_images`.
+
+    >>> labels = torch.arange(40) % 2
+    >>> train = annulus.Features({"pooled": nn.functional.one_hot(labels).float()}, labels, classes=("cat", "dog"))
+    >>> annulus.evaluate_knn(train, train).right["top1_percent"].sum()
+    np.int64(40)
+    """
 
     metrics: dict[str, Number]
     right: dict[str, Bool[np.ndarray, "n"]]
@@ -102,7 +110,7 @@ class KnnSettings(Section):
     layer: Literal["pooled", "embedding"] = "pooled"
 
 
-def evaluate_knn(train: Features, test: Features, params: KnnSettings | None = None) -> Neighbours:
+def evaluate_knn(train: Features, test: Features, params: KnnSettings | None = None) -> KnnOutcome:
     """kNN accuracy of the test images as queries against the training images as bank, in percent.
 
     `params`: by default `KnnSettings()`. Where the bank has fewer than k images, all of them vote, and a warning says
@@ -118,6 +126,8 @@ def evaluate_knn(train: Features, test: Features, params: KnnSettings | None = N
     100.0
     """
     params = params or KnnSettings()
+    if not isinstance(params, KnnSettings):
+        raise InputError(f"params is a {type(params).__name__}; give annulus.KnnSettings(k=20), say")
     check_same_classes(train, test)
     k = _neighbours(params.k, len(train.labels))
     # From the training file: the test images may lack a class.
@@ -140,7 +150,7 @@ def evaluate_knn(train: Features, test: Features, params: KnnSettings | None = N
         "bank_images": len(train.labels),
         **class_percents(ranks < 1, test.labels, train.classes),
     }
-    return Neighbours(metrics, {"top1_percent": (ranks < 1).numpy(), "nn1_top1_percent": nearest.numpy()})
+    return KnnOutcome(metrics, {"top1_percent": (ranks < 1).numpy(), "nn1_top1_percent": nearest.numpy()})
 
 
 def _neighbours(k: int, bank: int) -> int:

@@ -7,7 +7,7 @@ images anew and takes the encoder's features as they are.
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 import numpy as np
@@ -80,8 +80,16 @@ class LinearBudget(Section):
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """A fitted probe's numbers, one row per epoch, the class that it names for each test image, and which are right."""
+class LinearOutcome:
+    """A fitted probe's numbers, one row per epoch, the class that it names for each test image, and which are right.
+
+    `right` has a mask of the test images for each accuracy: rows of `annulus.over_seeds_and_images`.
+
+    >>> labels = torch.arange(40) % 2
+    >>> train = annulus.Features({"pooled": nn.functional.one_hot(labels).float()}, labels, classes=("cat", "dog"))
+    >>> annulus.probe_features(train, train).right["top1_percent"].sum()
+    np.int64(40)
+    """
 
     metrics: dict[str, Number]
     history: list[dict[str, Number]]
@@ -178,7 +186,7 @@ def view_batches(
     def batches(epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
         draws = generator(seed, "linear", "views", epoch)
         for rows, some in store.in_turn(_order(len(images), batch_size, seed, epoch)):
-            batch = augment(some, views, encoder.view_size, draws, sizes=store.sizes_of(rows))
+            batch = augment(some, replace(views, patches=None), encoder.view_size, draws, sizes=store.sizes_of(rows))
             yield encode(encoder, batch, [params.layer])[params.layer], images.labels[rows].to(device)
 
     return batches
@@ -192,7 +200,7 @@ def probe_features(
     validation: Features | None = None,
     seed: int = 0,
     device: torch.device | str = "cpu",
-) -> Outcome:
+) -> LinearOutcome:
     """A linear probe on cached features: the fast default. Of `params`, `inputs` is "features".
 
     `params` and `scale`: by default `LinearSettings()` and `LinearBudget()`. Without `patience` the learning rate falls
@@ -207,6 +215,9 @@ def probe_features(
     100.0
     """
     params, scale, device = params or LinearSettings(), scale or LinearBudget(), torch.device(device)
+    for name, given, kind in (("params", params, LinearSettings), ("scale", scale, LinearBudget)):
+        if not isinstance(given, kind):
+            raise InputError(f"{name} is a {type(given).__name__}; give annulus.{kind.__name__}(...)")
     if params.inputs != "features":
         raise InputError(
             f"inputs {params.inputs!r} makes each epoch's views of images anew, and features have no images; give "
@@ -234,7 +245,7 @@ def probe_views(
     views: ViewSet,
     seed: int,
     device: torch.device,
-) -> Outcome:
+) -> LinearOutcome:
     """The papers' protocol. Without `patience` the learning rate stays.
 
     Validation and test images are seen through their plain centre views.
@@ -252,7 +263,7 @@ def probe_views(
     return _outcome(probe, history, extract(encoder, test, [params.layer], device), params)
 
 
-def _outcome(probe: Probe, history: list[dict[str, Number]], test: Features, params: LinearSettings) -> Outcome:
+def _outcome(probe: Probe, history: list[dict[str, Number]], test: Features, params: LinearSettings) -> LinearOutcome:
     """The last epoch's probe on the test images, which no decision has seen."""
     scores = predict(probe, test.layer(params.layer))
     ranks = label_ranks(scores, test.labels)
@@ -264,7 +275,7 @@ def _outcome(probe: Probe, history: list[dict[str, Number]], test: Features, par
         "images": len(test.labels),
         **{name: value for name, value in last.items() if name.endswith(("_percent", "_nats"))},
     }
-    return Outcome(metrics, history, scores.argmax(dim=1), {"top1_percent": (ranks < 1).numpy()})
+    return LinearOutcome(metrics, history, scores.argmax(dim=1), {"top1_percent": (ranks < 1).numpy()})
 
 
 def _policy(params: LinearSettings, without_patience: Policy, validation: Features) -> Policy:

@@ -151,17 +151,20 @@ class Contrast(Drawing):
         self.bound = config.bound.begin()  # a bound may keep an estimate of its own for each memory
         self.generator = generator(seed, "negatives", name, device=device)
         self._had_neighbours = False  # so that their first step alone is looked at, of a resumed run too
+        self._clustered = False
+        self.images = images
         for buffer, clustering in self._clusterings():
             runs = clustering.runs if isinstance(clustering, Clustering) else 0
             first = torch.zeros(runs, images, dtype=torch.int32)
             self.register_buffer(buffer, torch.arange(images)[None] if clustering == "images" else first)
 
     def get_extra_state(self) -> dict[str, Any]:
-        return super().get_extra_state() | {"had_neighbours": self._had_neighbours}
+        return super().get_extra_state() | {"had_neighbours": self._had_neighbours, "clustered": self._clustered}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         super().set_extra_state(state)
-        self._had_neighbours = state.get("had_neighbours", False)  # older states lack it
+        self._had_neighbours = state.get("had_neighbours", False)  # older states lack both
+        self._clustered = state.get("clustered", True)
 
     @property
     def needs_clusters(self) -> bool:
@@ -169,7 +172,19 @@ class Contrast(Drawing):
         return any(isinstance(clustering, Clustering) for _, clustering in self._clusterings())
 
     def cluster(self, embeddings: Float[Tensor, "images d"], epoch: int) -> None:
-        """Cluster the training images anew: for the sampler by its settings, for neighbours by theirs."""
+        """Cluster the training images anew: for the sampler by its settings, for neighbours by theirs.
+
+        Raises:
+            InputError: unless there is a vector of finite numbers for each training image.
+        """
+        floats = isinstance(embeddings, Tensor) and embeddings.is_floating_point() and embeddings.ndim == 2
+        if not floats or len(embeddings) != self.images or not embeddings.isfinite().all():
+            kind = tuple(embeddings.shape) if isinstance(embeddings, Tensor) else type(embeddings).__name__
+            raise InputError(
+                f"embeddings to cluster are {kind}, or not finite; give finite floats ({self.images}, d): of "
+                "all training images, in the order of their numbers"
+            )
+        self._clustered = True
         for buffer, clustering in self._clusterings():
             if isinstance(clustering, Clustering):
                 seed = derive(self.seed, "clusters", self.name, epoch)
@@ -207,6 +222,12 @@ class Contrast(Drawing):
             )
         if positive is None and getattr(self_index, "ndim", None) != 1:
             raise InputError("no positive: give `positive`, its score, or `self_index`, the column of the query's row")
+        if self.needs_clusters and not self._clustered:
+            raise InputError(
+                f"{type(self.config.sampler).__name__} or the neighbours need clusters of the training images; call "
+                "the method's before_epoch(epoch, embed) before each epoch, with embed() the embeddings of all of them "
+                "(of a Contrast alone, cluster(embeddings, epoch))"
+            )
         scores = Given(scores) if isinstance(scores, Tensor) else scores
         sampler = self.config.sampler
         blind = self.config.neighbours is None and sampler.draws_of_all(progress.annealing)

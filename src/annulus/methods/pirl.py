@@ -76,7 +76,10 @@ class PIRL(Drawing, IR):
     def __init__(self, encoder: AnyEncoder, params: PIRLSettings, setting: Setting) -> None:
         super().__init__(encoder, params, setting)
         if isinstance(encoder, ModuleEncoder):
-            raise InputError("PIRL reads an encoder's pooled features too; give one of annulus.encoders.build_encoder")
+            raise InputError(
+                "PIRL has a second head on the features before the encoder's own, and a module does not say how many "
+                "those are; give an encoder of annulus.build_encoder"
+            )
         self.jigsaw_heads = nn.ModuleList(
             JigsawHead(encoder.width, params.embedding_dim, setting.seed, name) for name in encoder.names
         ).to(setting.device)

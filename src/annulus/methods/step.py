@@ -15,7 +15,7 @@ from annulus.device.checks import require, require_range
 from annulus.device.compiling import compiled
 from annulus.device.distributed import world_size
 from annulus.encoders.module_encoder import AnyEncoder, as_encoder
-from annulus.errors import InputError
+from annulus.errors import InputError, shown
 from annulus.methods.contrast import END, Contrast, ContrastConfig, Progress
 from annulus.settings import Section, Share, Temperature, Width
 from annulus.views.shown import Shown, share
@@ -120,7 +120,9 @@ class Method(nn.Module):
         """
         for name, number, least in (("images", images, 1), ("seed", seed, 0), ("queue", queue, 0)):
             if not isinstance(number, Integral) or number < least:
-                raise InputError(f"{name} {number!r}: give a whole number, {least} or more")
+                given = shown(number) if isinstance(number, int | float | str | None) else f"a {type(number).__name__}"
+                many = "how many, such as len(images)" if name == "images" else "a whole number"
+                raise InputError(f"{name} {given}: give {many}, {least} or more")
         if not isinstance(contrast, ContrastConfig):
             raise InputError(f"contrast is a {type(contrast).__name__}; give annulus.ContrastConfig(SAMPLER, ...)")
         encoder, width = as_encoder(network, dim)
@@ -185,11 +187,25 @@ class Method(nn.Module):
         """Before the first step; `embed` gives the embeddings of all training images now."""
 
     def before_epoch(self, epoch: int, embed: Callable[[], Tensor]) -> None:
-        """Cluster the training images anew, where clusters are needed."""
+        """Cluster the training images anew, where clusters are needed.
+
+        `embed()` gives the embeddings (images, d) of all training images now, of two networks side by side.
+
+        Raises:
+            InputError: when `embed` cannot be called, or gives something else.
+        """
+        if not callable(embed):
+            raise InputError(f"embed is a {type(embed).__name__}; give a function of the embeddings of all images")
         if self.contrasts[0].needs_clusters:
-            parts = self.stored_parts or embed().chunk(len(self.contrasts), dim=1)
+            parts = self.stored_parts or self._parts(embed())
             for contrast, part in zip(self.contrasts, reversed(parts), strict=True):
                 contrast.cluster(part, epoch)
+
+    def _parts(self, embeddings: Float[Tensor, "images d"]) -> Sequence[Float[Tensor, "images e"]]:
+        if not isinstance(embeddings, Tensor) or embeddings.ndim != 2:
+            kind = tuple(embeddings.shape) if isinstance(embeddings, Tensor) else type(embeddings).__name__
+            raise InputError(f"embed() gives {kind}; give the embeddings ({self.images}, d) of all training images")
+        return embeddings.chunk(len(self.contrasts), dim=1)
 
     def loss(
         self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"], progress: Progress = END

@@ -94,7 +94,7 @@ def _executor(arguments: argparse.Namespace, folder: Path) -> Executor:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="annulus sweep", description=__doc__, allow_abbrev=False)
     parser.add_argument("study", help="its folder, such as stages/algorithms")
-    parser.add_argument("rows", nargs="*", metavar="ROW", help="rows or parts (default: all)")
+    parser.add_argument("rows", nargs="*", default=[], metavar="ROW", help="rows or parts (default: all)")
     parser.add_argument("--executor", choices=["local", "slurm"], default="local", help="(default: local)")
     parser.add_argument(
         "--workers", type=int, help="processes at a time (default: here one a core or GPU, on Slurm one a run)"

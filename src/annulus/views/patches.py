@@ -4,6 +4,7 @@ Source: Tian et al. 2020, arXiv:2005.10243, Section 5.2.1.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from jaxtyping import Float, Int, UInt8
@@ -66,7 +67,7 @@ def views_of(
         some = images if views.patches is None else cut(images, corners + number * views.patches.offset, size)
         if len(own.rows) < len(seen):
             some = some.index_select(0, *to_device([torch.searchsorted(seen, own.rows)], images.device))
-        found.append(augment(some, views, size, random, own, None if views.patches else sizes))
+        found.append(augment(some, replace(views, patches=None), size, random, own, None if views.patches else sizes))
     return found
 
 

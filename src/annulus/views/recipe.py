@@ -72,7 +72,7 @@ def augment(
 
     `views` is a set or the name of one of `annulus.views.SETS`. In this order: random resized crop (without one: the
     middle size x size pixels), flip, colour jitter, greyscale, blur: torchvision's usual contrastive recipe; then
-    RandAugment and the set's further operators. A set's patches are for `views_of`.
+    RandAugment and the set's further operators. Sets with patches are for `views_of`.
 
     >>> import torch
     >>> from annulus.views import augment
@@ -88,15 +88,20 @@ def augment(
     batch, on the CPU; each image lies in the upper left corner.
 
     Raises:
-        InputError: for anything but a uint8 batch, for an unknown set, a size below 1, a generator that is not on the
-            CPU; without a crop, when the images are smaller than the view.
+        InputError: for anything but a uint8 batch, for an unknown set or one with patches, a size below 1, sizes that
+            the images do not have, a generator that is not on the CPU; without a crop, when the images are smaller than
+            the view.
     """
     check_images(images)
     check_size(size)
     check_generator(generator)
     views = view_set(views)
+    if views.patches is not None:
+        raise InputError("a set with patches makes several views of each image together; call annulus.views.views_of")
     height, width = images.shape[2:]
     batch = len(images) if shown is None else shown.batch
+    if sizes is not None:
+        check_sizes(sizes, images, batch, None if shown is None else shown.rows)
     squares = torch.tensor([[height, width]]).expand(batch, 2)
     with threads(1):  # others take longer to start than some thousand numbers, and then spin beside a GPU's queue
         recipe = draw_recipe(views, squares if sizes is None else sizes, generator)
@@ -114,6 +119,8 @@ def augment(
     with torch.autocast(images.device.type, enabled=False):
         for operator, parameters in zip(views.general, drawn, strict=True):
             view = operator.apply(view, parameters)
+            if not isinstance(view, Tensor):
+                raise InputError(f"{type(operator).__name__}.apply gives {described(view)}; return the images")
     return view
 
 
@@ -127,6 +134,22 @@ def check_images(images: Tensor) -> None:
         raise InputError(
             f"images are {described(images)}: give uint8 RGB of shape (batch, 3, height, width); "
             "of floats in [0, 1], (255 * images).round().to(torch.uint8)"
+        )
+
+
+def check_sizes(sizes: Tensor, images: Tensor, batch: int, rows: Tensor | None = None) -> None:
+    """Refuse heights and widths that the images cannot have; `rows` are those of the batch that the images are.
+
+    Raises:
+        InputError: unless there are two whole numbers on the CPU for each of the batch, from 1 to the images' own.
+    """
+    if not isinstance(sizes, Tensor) or sizes.is_floating_point() or sizes.shape != (batch, 2) or sizes.is_cuda:
+        raise InputError(f"sizes are {described(sizes)}: give whole numbers ({batch}, 2) on the CPU, height and width")
+    own = sizes if rows is None else sizes[rows]
+    if len(own) and not (own.min() >= 1 and (own <= torch.tensor(images.shape[2:])).all()):
+        raise InputError(
+            f"sizes from {own.amin(dim=0).tolist()} to {own.amax(dim=0).tolist()} (height, width) of images "
+            f"{tuple(images.shape[2:])}: each lies in the upper left corner of its image"
         )
 
 
@@ -254,5 +277,6 @@ def center_view(
     check_images(images)
     check_size(size)
     if sizes is not None:
+        check_sizes(sizes, images, len(images))
         images = torch.cat([center_crop(one, size) for one in pieces(images, sizes)])
     return center_crop(images, size).float().div_(255)

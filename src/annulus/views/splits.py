@@ -30,7 +30,21 @@ Statistics = tuple[tuple[float, ...], tuple[float, ...]]
 
 @dataclass(frozen=True)
 class ColourSplit:
-    """The first channel of a colour space, and the other two."""
+    """The first channel of a colour space, and the other two: "lab", "ydbdr" and the like, each in its own units.
+
+    An `EncoderConfig` with it has two networks; its mean and std are of these three channels, over the training images.
+
+    Source: Tian et al. 2019, arXiv:1906.05849, Section 3 (CMC).
+
+    >>> import annulus
+    >>> import torch
+    >>> lightness, colour = annulus.views.ColourSplit("lab")(torch.rand(8, 3, 32, 32))
+    >>> lightness.shape, colour.shape
+    (torch.Size([8, 1, 32, 32]), torch.Size([8, 2, 32, 32]))
+    >>> config = annulus.EncoderConfig("convnet", "cifar", "linear", 16, 32, annulus.views.ColourSplit("lab"),
+    ...                                mean=(50.0, 0.0, 0.0), std=(25.0, 15.0, 15.0))
+    >>> cmc = annulus.IR.create(annulus.build_encoder(config, seed=0), images=100)
+    """
 
     space: str
 
@@ -56,7 +70,17 @@ class ColourSplit:
 
 @dataclass(frozen=True)
 class FrequencySplit:
-    """Low and high frequencies of an image: a Gaussian blur of `sigma` pixels, and the remainder."""
+    """Low and high frequencies of an image: a Gaussian blur of `sigma` pixels, and the remainder.
+
+    Source: Tian et al. 2020, arXiv:2005.10243, Section 5.2.3.
+
+    >>> import torch
+    >>> from annulus.views import FrequencySplit
+    >>> images = torch.rand(8, 3, 32, 32)
+    >>> low, high = FrequencySplit(sigma=1.0)(images)
+    >>> torch.allclose(low + high, images)
+    True
+    """
 
     sigma: float
 
