@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torchvision import models
 
+from annulus.device.rng import first_weights
 from annulus.encoders import resnet
 from annulus.encoders.encoder import Encoder, EncoderConfig, SplitEncoder, build_encoder, load_encoder, save_encoder
 from annulus.errors import InputError
@@ -186,7 +187,8 @@ def test_a_convolution_that_torchvision_s_network_lacks_starts_as_he_s_rule_says
         ("resnet50_x2", "imagenet", {}, (128, 3, 7, 7), 2),
     ):
         config = replace(SMALL, architecture=name, stem=stem, **changes)
-        convolution = build_encoder(config, seed=0).backbone.conv1
+        with first_weights(0):
+            convolution = Encoder(config).backbone.conv1
         assert (convolution.weight.shape, convolution.stride) == (shape, (stride, stride))
         fan_out = shape[0] * shape[-1] ** 2
         assert convolution.weight.std().item() == pytest.approx((2 / fan_out) ** 0.5, rel=0.1)

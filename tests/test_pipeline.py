@@ -71,7 +71,7 @@ def test_the_files_stay_as_short_as_a_reviewer_reads():
     assert len((ROOT / "dvc.yaml").read_text().splitlines()) <= 250
     assert len([dep for dep in STAGES["main pretrain"]["deps"] if dep.startswith(("src/", "stages/"))]) <= 13
     for path in (path for study in STUDIES for path in (ROOT / "stages" / study).glob("*.py")):
-        assert len(path.read_text().splitlines()) <= 60
+        assert len(path.read_text().splitlines()) <= 62
 
 
 @pytest.mark.parametrize("study", STUDIES)

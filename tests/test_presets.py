@@ -200,11 +200,11 @@ def root(tmp_path):
         # the median, 5 * 50 s
         ("cifar10_algorithms", None, "mutualinfo.table1/RING", "0.069 on a processor that the file does not name: 5"),
         ("cifar10_algorithms", None, "mutualinfo.table1/BALL", "not known"),
-        # 200 * 45000 * 49 / 500 s = 245 h
-        ("algorithms", "paper", "ring.table1a/IR", "1225 on 2 cores of Q: 5 seeds, 245 h each (pretraining alone: 200"),
+        # 300 * 45000 * 49 / 500 s = 367.5 h
+        ("algorithms", "paper", "ring.table1a/IR", "1838 on 2 cores of Q: 5 seeds, 368 h each (pretraining alone: 300"),
         # half the speed, twice the networks
-        ("algorithms", "paper", "ring.table1a/CMCRing", "4900 on 2 cores of Q: 5 seeds, 980 h each (pretraining alone"),
-        ("algorithms", "paper", "ring.table1a/MoCo", "6125 on 2 cores of R: 5 seeds, 1225 h each"),
+        ("algorithms", "paper", "ring.table1a/CMCRing", "7350 on 2 cores of Q: 5 seeds, 1470 h each (pretraining"),
+        ("algorithms", "paper", "ring.table1a/MoCo", "9188 on 2 cores of R: 5 seeds, 1838 h each"),
         ("algorithms", "paper", "none/SiMo", "not known"),
         ("cifar10", None, "ring.table1a/IR", "not known"),
     ],

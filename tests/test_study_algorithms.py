@@ -101,7 +101,7 @@ def test_a_row_s_settings_of_a_scale_stand_over_its_own_at_that_scale_alone(tmp_
     row = {key: 0.3, "scales": {"demo": {key: 0.4, "scales.demo.pretrain.epochs": 2}}}
     found = {scale: rows_at(tmp_path, scale, row) for scale in ("tiny", "demo", "paper")}
     assert [found[scale]["methods"]["ir"]["temperature"] for scale in found] == [0.3, 0.4, 0.3]
-    assert [found[scale]["scales"][scale]["pretrain"]["epochs"] for scale in found] == [1, 2, 200]
+    assert [found[scale]["scales"][scale]["pretrain"]["epochs"] for scale in found] == [1, 2, 300]
 
 
 @pytest.mark.parametrize(

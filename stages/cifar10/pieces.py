@@ -1,7 +1,6 @@
 """Rows in pieces of minutes, on a machine without DVC, MLflow and network: `python stages cifar10/pieces ARCHIVE OUT`.
 
-Call it again until all runs are done: each resumes from its last state. Finished runs are in OUT as in metrics/cifar10,
-and OUT/settings has those of each.
+Call it again until all runs are done: each resumes; a finished one is read from .annulus. OUT is as metrics/cifar10.
 """
 
 import argparse
@@ -26,41 +25,29 @@ def main() -> None:
     parser.add_argument("runs", nargs="*", default=["IR-nce/0", "MoCo/0", "RING+anneal/0", "MoCoRing/0"])
     parser.add_argument("--seconds", type=float, default=480, help="of this call (default: 480)")
     parser.add_argument("--set", type=lambda text: parse_tree(text, "--set"), default={}, help="as {scale: cpu}")
-    arguments, start = parser.parse_args(), time.monotonic()
+    asked, start = parser.parse_args(), time.monotonic()
     if not IMAGES.exists():
         try:
-            shutil.unpack_archive(arguments.archive, IMAGES.with_suffix(".part"), "tar", filter="data")
+            shutil.unpack_archive(asked.archive, IMAGES.with_suffix(".part"), "tar", filter="data")
         except (OSError, TypeError) as error:  # before 3.11.4 Python has no such filter
-            parser.error(f"{arguments.archive} is no tar that can be unpacked (by Python 3.11.4 or newer): {error}")
+            parser.error(f"{asked.archive} is no tar that can be unpacked (by Python 3.11.4 or newer): {error}")
         IMAGES.with_suffix(".part").rename(IMAGES)
     study, changed = read_tree(STAGES / "cifar10/params.yaml"), WORK.with_suffix(".yaml")  # JSON is YAML too
-    changed.write_text(json.dumps(study | {"scale": "gpu"} | arguments.set), encoding="utf-8")
+    changed.write_text(json.dumps(study | {"scale": "gpu"} | asked.set), encoding="utf-8")
     run("cifar10/settings", params="params.yaml", study=changed, settings=WORK / "settings")
     described = WORK / "settings/images.json"
-    images = WORK / f"images-{hashlib.sha256(described.read_bytes()).hexdigest()[:16]}"
+    images = WORK / f"images-{hashlib.sha256(described.read_bytes()).hexdigest()[:16]}"  # other settings, other images
     if not (images / "test.safetensors").exists():
         run("study_images", settings=described, images=images)
-    for name in arguments.runs:
-        settings, kept = WORK / f"settings/rows/{name}.json", arguments.out / f"settings/{name}.json"
-        if not settings.exists():
-            parser.error(f"{name} is no run of these settings; give ROW/SEED, of rows and seeds in {changed}")
-        same = kept.exists() and kept.read_bytes() == settings.read_bytes()
-        result = arguments.out / f"rows/{name}.json"
-        if result.exists() and not same:
-            parser.error(f"{result} is a result of other settings; give another folder than {arguments.out}")
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(settings, kept)
     with ThreadPoolExecutor(2) as pool:  # one run leaves a GPU waiting
-        until = start + arguments.seconds
-        print("\n".join(pool.map(lambda name: piece(until, images, arguments.out, name), arguments.runs)))
+        print("\n".join(pool.map(lambda name: piece(start + asked.seconds, images, asked.out, name), asked.runs)))
 
 
 def piece(until: float, images: Path, out: Path, name: str) -> str:
     results = {"metrics": out / f"rows/{name}.json", "right": out / f"right/{name}.json"}
-    inputs = {"settings": out / f"settings/{name}.json", "images": images}
+    inputs = {"settings": WORK / f"settings/rows/{name}.json", "images": images}
     try:
-        if not results["metrics"].exists():
-            run("algorithms/train", until - time.monotonic(), **inputs, **results)
+        run("algorithms/train", until - time.monotonic(), **inputs, **results)
     except subprocess.TimeoutExpired:
         return f"{name}: goes on with the next call"
     return f"{name}: done"
