@@ -11,7 +11,8 @@ from annulus.errors import InputError
 from annulus.running.checkpoint import Checkpoint
 from annulus.studies.detection import fitting
 from annulus.studies.detection.annotated import mask_of
-from annulus.studies.detection.detector import Read
+from annulus.studies.detection.detector import Detector, Read
+from annulus.studies.detection.levels import Levels
 from annulus.studies.detection.samples import labels_of, mirrored, order, pixels_of, read_sample, repeat_factors
 from annulus.studies.detection.torchvision_engine import Reader, build_detector, detect, train_detector
 
@@ -63,6 +64,25 @@ def test_weights_and_biases_decay_and_those_of_batch_normalisation_do_not(norm):
         times = 1 if name.startswith("1.") else 1 - params.rate(0) * 0.5
         torch.testing.assert_close(value, times * before[name])
         assert before[name].any()
+
+
+def test_a_detector_s_loss_is_the_mean_of_the_last_tenth_of_its_steps():
+    network, params = nn.Linear(1, 1), training_params(iterations=20, drops=[])
+    assert fitting.fit(network, lambda step: {"one": 0 * network.weight.sum() + step}, params, 0, None) == 18.5
+
+
+def test_proposals_and_heads_have_the_papers_thresholds_and_shares_and_the_stated_counts():
+    """Ren et al. 2015, arXiv:1506.01497, Section 3.1.2; Girshick 2015, arXiv:1504.08083, Section 2.3."""
+    params = detector_params(proposals_train=[50, 20], proposals_test=[30, 10])
+    detector = Detector(Levels(encoder()), params, 2, 0).train()
+    rpn = detector.rpn
+    assert (rpn.pre_nms_top_n(), rpn.post_nms_top_n()) == (50, 20)
+    rpn.eval()
+    assert (rpn.pre_nms_top_n(), rpn.post_nms_top_n()) == (30, 10)
+    for part, high, low, nms, positive in ((rpn, 0.7, 0.3, 0.7, 0.5), (detector.heads, 0.5, 0.5, 0.5, 0.25)):
+        matcher = part.proposal_matcher
+        assert (matcher.high_threshold, matcher.low_threshold, part.nms_thresh) == (high, low, nms)
+        assert part.fg_bg_sampler.positive_fraction == positive
 
 
 @pytest.mark.parametrize("frozen", [True, False])

@@ -6,12 +6,14 @@ import pytest
 import torch
 
 from annulus.config.params import filled
+from annulus.device.rng import derive
 from annulus.errors import InputError
+from annulus.negatives.clusters import kmeans
 from annulus.negatives.samplers import Sampler
 from annulus.negatives.selection import Selection
 from annulus.studies.distillation.contrast import build_contrast
 from annulus.studies.distillation.kd import kd_loss
-from annulus.studies.distillation.memories import ContrastiveDistillation
+from annulus.studies.distillation.memories import SIDES, ContrastiveDistillation
 from annulus.studies.distillation.params import ContrastParams
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
@@ -146,6 +148,18 @@ def test_negatives_are_of_the_sampler_s_ranks_and_of_other_classes_where_asked(s
                 clusters = contrasted.clusters[0]
                 kept = {row for row in kept if clusters[row] != clusters[own]}
             assert set(selection.index[query].tolist()) == kept
+
+
+def test_a_query_s_clusters_are_those_of_the_other_network_s_memory():
+    contrast = contrast_of(sampler="cave").float()
+    contrast(*(each.float() for each in features()), ROWS, LABELS[ROWS])
+    for each, side, bank in zip(contrast.contrasts, SIDES, reversed(contrast.banks), strict=True):
+        assert torch.equal(each.clusters, kmeans(bank.rows, 6, 5, 1, derive(0, "clusters", side, 0)))
+
+
+def test_a_moving_average_keeps_99_percent_of_its_normaliser():
+    settings = SETTINGS | {"bound": "binary-nce", "normaliser": "moving-average"}
+    assert build_contrast(filled(ContrastParams, settings)).bound.rate == 0.99
 
 
 @pytest.mark.parametrize(

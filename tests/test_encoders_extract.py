@@ -54,6 +54,13 @@ def test_layers_are_what_the_encoder_gives_for_centre_views_whatever_the_batches
     torch.testing.assert_close(dict(encoder.state_dict()), before, rtol=0, atol=0)
 
 
+@torch.no_grad()
+def test_a_view_of_another_size_is_the_middle_of_that_size():
+    encoder, images = build_encoder(CONFIG, seed=0).eval(), image_set(5)
+    found = extract(encoder, images, ["pooled"], CPU, view_size=24).layer("pooled")
+    torch.testing.assert_close(found, encoder.pooled(center_view(images.images.pixels, 24)))
+
+
 def own_network(head):
     """A network whose batch-norm and dropout would show what mode it is in."""
     layers = torch.nn.Flatten(), torch.nn.Linear(3 * 36 * 36, 5), torch.nn.BatchNorm1d(5), torch.nn.Dropout(0.5)

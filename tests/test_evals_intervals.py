@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from annulus.errors import InputError
-from annulus.evals.intervals import Interval, between_tables, over_seeds, over_seeds_and_images, verdict
+from annulus.evals.intervals import Interval, between_tables, over_seeds, over_seeds_and_images, verdict, with_images
 
 
 def plain_table_interval(table: np.ndarray) -> tuple[float, float]:
@@ -71,6 +71,22 @@ def test_other_seeds_on_the_same_images_are_compared_image_by_image():
         apart.append(over_seeds_and_images(head).minus(over_seeds_and_images(base)).half / found[-1].half)
     assert 0.93 <= np.mean([abs(one.mean) <= one.half for one in found]) <= 0.98
     assert 1.5 <= np.median(apart) <= 1.8
+
+
+def test_what_images_add_to_a_difference_is_without_what_the_seeds_of_either_side_do_not_share():
+    def rest(table):  # MS_rest / (S n)
+        left = table - table.mean(axis=0) - table.mean(axis=1, keepdims=True) + table.mean()
+        return (left**2).sum() / (len(table) - 1) / (table.shape[1] - 1) / table.size
+
+    head, base = (drawn(np.random.default_rng(seeds), 1, seeds, 1, 10, images=50)[0] for seeds in (4, 3))
+    seeds = over_seeds(head.mean(axis=1).tolist()).minus(over_seeds(base.mean(axis=1).tolist()))
+    shared = (head.mean(axis=0) - base.mean(axis=0)).var(ddof=1) / 50 - rest(head) - rest(base)
+    found = between_tables(head, base, same_seeds=False, same_images=True)
+    assert found.variance == pytest.approx(seeds.variance + shared)
+
+
+def test_images_leave_an_interval_at_least_the_degrees_of_freedom_of_its_seeds():
+    assert with_images(Interval(0.0, 1.0, 5), [(2.0, 3)], [(1.5, 3)]).freedom == 5
 
 
 @pytest.mark.parametrize("same_seeds", [True, False])

@@ -12,7 +12,16 @@ from annulus.encoders.encoder import EncoderConfig, build_encoder, save_encoder
 from annulus.encoders.extract import encode, extract
 from annulus.encoders.features import Features, save_features
 from annulus.errors import InputError
-from annulus.evals.linear import LinearBudget, LinearSettings, feature_batches, fit, probe_features, view_batches
+from annulus.evals import linear
+from annulus.evals.linear import (
+    LinearBudget,
+    LinearSettings,
+    feature_batches,
+    fit,
+    probe_features,
+    probe_views,
+    view_batches,
+)
 from annulus.evals.probe import Probe, standardised, unchanged
 from annulus.files.images import ImageSet, save_images
 from annulus.files.right import read_right
@@ -212,6 +221,14 @@ def test_each_epoch_augments_anew(encoder):
     seen = {tuple(next(batches(epoch))[0][0].tolist()) for epoch in range(8)}
     assert len(seen) == 2  # mirrored and not
     assert torch.equal(next(batches(3))[0], next(batches(3))[0])
+
+
+def test_a_probe_of_views_takes_the_features_as_they_are(encoder, generator, monkeypatch):
+    seen, images = [], [image_set(count, seed=count) for count in (20, 6, 4)]
+    monkeypatch.setattr(linear, "fit", lambda probe, *rest: seen.append(probe) or fit(probe, *rest))
+    probe_views(encoder, *images, params(inputs="views"), scale(epochs=1), PLAIN_VIEWS, 0, CPU)
+    features = torch.rand(3, encoder.width, generator=generator)
+    torch.testing.assert_close(seen[0](features), features @ seen[0].weight.T + seen[0].bias)
 
 
 @pytest.mark.parametrize("inputs", ["features", "views"])

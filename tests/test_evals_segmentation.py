@@ -1,17 +1,20 @@
 """Segmentation: mean IoU against plain loops, and a decoder of toys whose answer is known."""
 
+import math
 from dataclasses import replace
 
 import pytest
 import torch
 
+from annulus.device.rng import derive, first_weights
+from annulus.device.rng import generator as named
 from annulus.encoders.config import EncoderConfig
 from annulus.encoders.encoder import build_encoder
 from annulus.encoders.extract import extract
 from annulus.encoders.features import Features
 from annulus.errors import InputError
 from annulus.evals.iou import confusion, iou, mean_iou, pixel_accuracy
-from annulus.evals.segmentation import SegmentationSettings, seen_masks, segment
+from annulus.evals.segmentation import Decoder, SegmentationSettings, seen_masks, segment
 from annulus.files.images import IGNORED, ImageSet
 from annulus.files.store import Resident
 
@@ -90,6 +93,41 @@ def test_the_decoder_learns_what_the_maps_say_and_nothing_where_they_are_shuffle
     assert sum(ious) / 2 == pytest.approx(found.metrics["mean_iou_percent"])
     shuffled = segment(train, masks.roll(1, dims=0), test, truth, PARAMS, 0, CPU)
     assert shuffled.metrics["mean_iou_percent"] < 45
+
+
+def test_a_decoder_is_trained_as_in_a_plain_loop(generator):
+    """In each epoch an order of its own, at its rate; of a batch the mean over its labelled pixels."""
+    train, masks = toy(10, generator)
+    masks[::3, 2:] = IGNORED  # so that batches have more or fewer labelled pixels
+    settings = replace(PARAMS, width=4, epochs=3, batch_size=4)
+    found = segment(train, masks, train, masks, settings, 0, CPU)
+
+    maps = train.layer("map")
+    flat = maps.double().transpose(0, 1).flatten(1)
+    std = flat.std(dim=1, correction=0).float()
+    std[2] = torch.inf  # never varies
+    with first_weights(derive(0, "decoder")):
+        decoder = Decoder(flat.mean(dim=1).float(), std, 4, 2)
+    optimizer, losses = torch.optim.Adam(decoder.parameters()), []
+    for epoch in range(3):
+        optimizer.param_groups[0]["lr"], nats = 0.01 * (1 + math.cos(math.pi * epoch / 3)) / 2, []
+        for rows in torch.randperm(10, generator=named(0, "decoder", epoch)).split(4):
+            shares = decoder(maps[rows].float(), 16).log_softmax(dim=1)
+            truth = masks[rows].long()
+            own = -shares.gather(1, truth.clamp(max=1)[:, None])[:, 0][truth != IGNORED]
+            optimizer.zero_grad()
+            own.mean().backward()
+            optimizer.step()
+            nats.append(own.detach())
+        losses.append(torch.cat(nats).mean().item())
+    assert [row["loss_nats"] for row in found.history] == pytest.approx(losses, rel=1e-4)
+
+
+def test_an_image_is_segmented_by_itself_whatever_others_there_are(generator):
+    (train, masks), (test, truth) = toy(40, generator), toy(20, generator)
+    first = replace(test, layers={"map": test.layer("map")[:1]}, labels=test.labels[:1])
+    together = segment(train, masks, test, truth, PARAMS, 0, CPU).predicted
+    assert torch.equal(together[:1], segment(train, masks, first, truth[:1], PARAMS, 0, CPU).predicted)
 
 
 def test_the_seed_decides_and_each_channel_counts_by_its_own_scale(generator):

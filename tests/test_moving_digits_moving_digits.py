@@ -12,8 +12,10 @@ from PIL import Image
 from torch import nn
 
 from annulus.config.params import filled, plain
+from annulus.device.rng import derive
 from annulus.device.rng import generator as named
 from annulus.errors import InputError
+from annulus.studies.moving_digits import digit_readouts, digit_rows
 from annulus.studies.moving_digits.digit_images import load_images, make_images, save_images
 from annulus.studies.moving_digits.digit_networks import build_views
 from annulus.studies.moving_digits.digit_readouts import Frames, fit_head, read_out
@@ -177,6 +179,20 @@ def test_a_training_whose_loss_or_weight_is_no_longer_finite_ends_with_its_rate(
             fit(network, lambda _, loss=loss, network=network: loss(network.weight), TRAINING, 0)
 
 
+def test_the_rate_falls_along_half_a_cosine_and_the_loss_is_the_mean_of_the_last_epoch():
+    """Losses of 1, 2, 3 and 4, whose gradient is 1, in two epochs of two steps."""
+    network, values = nn.utils.skip_init(nn.Linear, 1, 1, bias=False), iter((1.0, 2.0, 3.0, 4.0))
+    nn.init.zeros_(network.weight)
+    params = replace(TRAINING, epochs=2, momentum=0.0)
+
+    def loss(_):
+        return network.weight.sum() - network.weight.sum().detach() + next(values)
+
+    assert fit(network, loss, params, 0) == 3.5
+    moved = 0.01 * sum((1 + math.cos(math.pi * step / 4)) / 2 for step in range(4))
+    assert -network.weight.item() == pytest.approx(moved, abs=1e-6)
+
+
 def test_a_head_finds_what_lies_in_the_features_and_nothing_elsewhere(generator):
     features = torch.randn(2000, 6, generator=generator)
     places = features[:, :2] * 3 + 5
@@ -189,6 +205,32 @@ def test_a_head_finds_what_lies_in_the_features_and_nothing_elsewhere(generator)
         assert Task("digit", 2).errors(head(inputs), labels).mean().item() == expected
 
 
+def test_a_position_s_head_is_ridge_regression_with_the_stated_decay(generator):
+    features, places = torch.randn(200, 4, generator=generator) + 1, 3 * torch.randn(200, 2, generator=generator) + 5
+    head = fit_head(features, places, Task("position", 2), 0.3)
+    x, y = features - features.mean(dim=0), places - places.mean(dim=0)
+    expected = torch.linalg.solve(x.T @ x / 200 + 0.3 * torch.eye(4), x.T @ y / 200).T
+    torch.testing.assert_close(head.weight, expected, atol=1e-3, rtol=1e-3)
+
+
+def test_heads_see_features_less_the_mean_and_over_the_one_spread_of_those_they_learn_from(
+    worlds, generator, monkeypatch
+):
+    frames, test = Frames.drawn(worlds[0], 60, 0, "train"), Frames.drawn(worlds[1], 40, 0, "test")
+    features, unseen, seen = 3 * torch.randn(60, 5, generator=generator) + 2, torch.rand(40, 5, generator=generator), []
+
+    def fitted(shown, truth, task, decay):
+        seen.append(shown)
+        return lambda shown: seen.append(shown) or torch.zeros(len(shown), task.outputs)
+
+    monkeypatch.setattr(Frames, "through", lambda self, _: features if self is frames else unseen)
+    monkeypatch.setattr(digit_readouts, "fit_head", fitted)
+    read_out(nn.Identity(), frames, test, TRAINING)
+    spread = (features - features.mean(dim=0)).square().mean() ** 0.5
+    for shown, expected in zip(seen, [features, unseen] * 3, strict=True):
+        torch.testing.assert_close(shown, (expected - features.mean(dim=0)) / spread)
+
+
 def test_errors_are_of_unseen_frames_and_a_supervised_network_is_asked_its_own_task(worlds):
     train, unseen = worlds
     frames, test = Frames.drawn(train, 60, 0, "train"), Frames.drawn(unseen, 40, 0, "test")
@@ -198,6 +240,11 @@ def test_errors_are_of_unseen_frames_and_a_supervised_network_is_asked_its_own_t
     assert found["position"].max() <= 2 * 8 * math.sqrt(2)
     network = train_supervised(train, TRAINING, Task("background", 10), 0)
     assert test.through(network).shape == (40, 10)
+    fresh = build_views(derive(0, "weights")).image
+    pairs_of = zip(network[0].parameters(), fresh.parameters(), strict=True)
+    assert not any(torch.equal(*pair) for pair in pairs_of if pair[0].ndim > 1), (
+        "the backbone learns, not the head alone"
+    )
 
 
 def test_a_frame_is_read_out_by_itself_and_a_read_out_leaves_the_network_as_it_is(worlds):
@@ -231,6 +278,25 @@ def test_rows_are_means_over_seeds_and_frames_and_pairs_take_differences_frame_b
     assert (pair["sharing"], pair["over"], pair["digit_gain_percent"]) == ("digit + position", "digit", -25.0)
     table = np.array([[-1, 0, 0, 0], [-1, 0, 0, 0]])
     assert pair["digit_gain_interval_percent"] == pytest.approx(100 * 3.182446 * table.mean(axis=0).std(ddof=1) / 2)
+
+
+def test_a_sharing_with_smaller_errors_is_better():
+    found = {
+        name: {seed: dict.fromkeys(FACTORS, torch.full((4,), error)) for seed in (0, 1)}
+        for name, error in (("digit", 1.0), ("digit + position", 0.0))
+    }
+    (pair,) = pairs(found, TRAINING)
+    assert {pair[f"{task}_verdict"] for task in FACTORS} == {"better"}
+
+
+def test_all_seeds_are_tested_on_the_same_frames(worlds, tmp_path, monkeypatch):
+    path, asked = tmp_path / "images.safetensors", []
+    save_images(path, tuple(world.images for world in worlds))
+    run = {"world": plain(WORLD), "training": plain(TRAINING), "images": str(path), "seeds": [3, 4]}
+    monkeypatch.setattr(digit_rows, "read_out", lambda image, frames, test, params: asked.append(test.scenes) or {})
+    for seed in (3, 4):
+        evaluate_sharing(run, ("untrained", seed))
+    assert all(map(torch.equal, *asked))
 
 
 def folder(root, size=28, classes=("0", "1"), splits=("train", "test")):

@@ -104,6 +104,14 @@ def test_a_cluster_that_runs_empty_takes_part_of_a_large_one_where_enough_rows_d
     assert "WARNING" not in "".join(capfd.readouterr())
 
 
+def test_on_a_gpu_the_cluster_that_is_halved_is_that_of_rows_far_apart_not_far_from_zero(generator):
+    tight = 100 + 0.1 * torch.randn(50, 2, generator=generator)
+    wide = torch.randn(50, 2, generator=generator)
+    centres = torch.stack([tight.mean(dim=0), wide.mean(dim=0), torch.full((2,), 1e4)])[None]
+    [moved] = lloyd._moved(torch.cat([tight, wide]), centres)
+    assert (moved.norm(dim=1) < 10).tolist() == [False, True, True]
+
+
 def plain_kmeans(rows, clusters, iterations, seed, run):
     """Lloyd's iterations in float64, row by row and cluster by cluster; none may run empty."""
     rows = rows.double()

@@ -216,6 +216,13 @@ def test_more_queries_than_are_worked_on_at_a_time_have_each_its_own_set(sampler
                 assert k != "all" or set(found[query]) == expected
 
 
+def test_no_two_queries_of_a_cave_draw_alike_however_many_are_worked_on_at_a_time():
+    """Not even those of equal scores in one cluster."""
+    clusters = Clusters((torch.arange(ROWS) % 4)[None], torch.zeros(1, 300, dtype=torch.int64))
+    drawn = OUTSIDE.draw(torch.zeros(300, ROWS), None, 40, seeded(), 1.0, clusters).index
+    assert len(drawn.unique(dim=0)) == 300
+
+
 # --- refusals -----------------------------------------------------------------------------------------
 
 

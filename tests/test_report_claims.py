@@ -274,6 +274,8 @@ def test_differences_of_a_table_decide_how_well_it_was_had_again_where_all_of_it
     ):
         whole = again(table9(change))
         assert (whole.verdict, len(whole.numbers["difference"])) == (verdict, 40)
+        if verdict == "held":
+            assert whole.numbers["difference"] == pytest.approx([0.09] * 40), "here minus paper"
     rows = table9(lambda method, column: 0.0)
     part = again(rows[:-1])
     assert part.verdict == "not run"

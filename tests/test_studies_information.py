@@ -1,12 +1,17 @@
-"""The images of which the information of unseen pairs is estimated."""
+"""The information of unseen pairs: the images of which it is estimated, and the estimate in plain loops."""
 
+import math
+
+import pytest
 import torch
-from settings import CPU, SMALL, load, stripes
+from settings import CPU, SMALL, load, run, stripes
 
 from annulus.config.resolved import RUN, resolved
+from annulus.device.rng import generator as named
 from annulus.studies.information import held_out, of_all_classes
 from annulus.studies.runs import trial_of
 from annulus.training.setup import build_training
+from annulus.views.recipe import augment
 
 
 def test_rows_are_the_first_ones_but_of_a_set_in_classes_evenly_spread():
@@ -25,3 +30,20 @@ def test_a_set_that_lists_class_after_class_has_the_information_of_its_classes_i
     assert len(first.labels.unique()) < len(spread.labels.unique()) == len(images.classes)
     found, of_first, of_spread = (held_out(training, of, 20, 0)["held_out_nats"] for of in (listed, first, spread))
     assert found == of_spread != of_first
+
+
+@pytest.mark.parametrize("changes", [{}, {"split": "lab"}], ids=["one network", "two"])
+def test_it_is_that_of_each_view_finding_the_other_view_of_its_image_by_the_other_network(changes):
+    training, images = run({"sampler": "uniform", "methods.ir.temperature": 0.2} | changes), stripes(30, 2)
+    training.run()  # before, all images' embeddings are one
+    found = held_out(training, images, 10, 3)["held_out_nats"]
+    encoder, views = training.method.encoder.eval(), training.settings.views
+    one, other = (
+        encoder.embeddings(augment(images.images.pixels[:10], views, 16, named(3, "held-out views", n))) for n in (0, 1)
+    )
+    expected = []
+    for queries, keys in zip(one, reversed(other), strict=True):
+        for place, query in enumerate(queries):
+            weights = [math.exp((query @ key).item() / 0.2) for key in keys]
+            expected.append(math.log(10 * weights[place] / sum(weights)))
+    assert found == pytest.approx(sum(expected) / len(expected), abs=1e-4)

@@ -165,6 +165,12 @@ def test_one_seed_has_no_spread_and_margins_and_alphas_without_a_proven_bound_ar
     assert "mlcpc with alpha 0.01 is not a lower bound" in caplog.text
 
 
+def test_the_spread_over_seeds_is_that_of_a_sample():
+    params = GaussiansParams(**CONTENT["gaussians"])
+    row = gaussians_of.row(params, "InfoNCE", 2.0, 8, [1.0, 3.0])
+    assert row["std_over_seeds_nats"] == pytest.approx(2**0.5)
+
+
 def plain_eqco(scores: torch.Tensor, alpha: float) -> torch.Tensor:
     """eqco eq. 10 with K - 1 negatives, off log(1 + alpha); InfoNCE at alpha = K - 1."""
     own, sums = scores.diagonal().exp(), scores.exp().sum(dim=1)

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from method_cases import assert_equal_states
-from settings import CPU, run, stripes
+from settings import CPU, run
 from test_detection_levels import CONFIG
 
 from annulus.encoders.encoder import build_encoder
@@ -101,4 +101,3 @@ def test_without_validation_images_there_is_none():
     training = run({"scales.tiny.pretrain.epochs": 1}, validation=0)
     assert training.probe is None
     assert "online_linear_top1_percent" not in training.run()[0]
-    assert len(stripes(0, 1)) == 0

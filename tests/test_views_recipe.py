@@ -17,7 +17,7 @@ from annulus.views import recipe as views
 from annulus.views.blur import Blur, kernel_size
 from annulus.views.colour import ColourJitter
 from annulus.views.crop import LARGE as MATRICES_END
-from annulus.views.crop import Crop, CropBoxes, center_crop, resized, resized_crop
+from annulus.views.crop import Crop, CropBoxes, center_boxes, center_crop, middle, resized, resized_crop
 from annulus.views.drawn import numbered, pick
 from annulus.views.gaussian import gaussian_blur
 from annulus.views.recipe import augment, center_view
@@ -205,7 +205,7 @@ def test_views_by_c_and_by_operators_are_a_level_of_255_apart_and_those_by_opera
 
 @pytest.mark.usefixtures("way")
 def test_center_view_equals_torchvision_and_no_larger_one_fits(photos, generator):
-    for size in (7, 20):
+    for size in (7, 17, 20):
         expected = oracle.center_crop(photos, [size, size]) / 255
         assert torch.equal(center_view(photos, size), expected)
         torch.testing.assert_close(augment(photos, NOTHING, size, generator), expected, atol=1e-7, rtol=0)
@@ -214,6 +214,13 @@ def test_center_view_equals_torchvision_and_no_larger_one_fits(photos, generator
         InputError, match=r"crop of 24 x 24 does not fit images of 20 x 28 .*lower the view's size to 20"
     ):
         center_view(photos, 24)
+
+
+def test_the_middles_of_images_of_several_sizes_are_those_of_each_by_itself():
+    sizes = torch.tensor([[20, 28], [33, 23], [19, 40]])
+    found = center_boxes(sizes, 16)
+    expected = [middle(*each, 16) for each in sizes.tolist()]
+    assert list(zip(found.top.tolist(), found.left.tolist(), strict=True)) == expected
 
 
 # --- colours and blur ---------------------------------------------------------------------------------

@@ -55,6 +55,13 @@ def test_statistics_are_those_of_all_pixels_whatever_the_chunks(split, chunk, ge
     assert std == pytest.approx(pixels.std(dim=0, correction=0).tolist(), abs=1e-3)
 
 
+def test_of_more_pixels_than_are_read_statistics_are_those_of_images_drawn_from_all(generator, monkeypatch):
+    monkeypatch.setattr(splits, "MOST_PIXELS", 75)
+    images = torch.randint(0, 256, (7, 3, 5, 5), generator=generator, dtype=torch.uint8)
+    some = torch.randperm(7, generator=torch.Generator().manual_seed(0))[:3].sort().values
+    assert channel_statistics(Resident(images), LAB) == channel_statistics(Resident(images[some]), LAB)
+
+
 def test_grey_images_are_refused_with_the_way_out(generator):
     grey = torch.randint(0, 256, (5, 1, 8, 8), generator=generator, dtype=torch.uint8).expand(5, 3, 8, 8)
     message = (
