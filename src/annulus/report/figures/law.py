@@ -22,6 +22,7 @@ REAL = {
     "law/resnet18.csv": ", ResNet-18",
     "law/resnet18-long.csv": ", ResNet-18 for 40 epochs",
     "full_law/ir.csv": ", all images",
+    "full_law/ir-long.csv": ", all images for 60 epochs",
     "full_law/moco.csv": ", MoCo, all images",
 }
 DRAWN = {"embedded_law/ir-256.csv": "", "embedded_law/moco.csv": ", MoCo"}
