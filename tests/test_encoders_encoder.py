@@ -322,9 +322,15 @@ def test_files_that_do_not_belong_together_or_hold_no_encoder_are_refused(tmp_pa
 def test_a_kill_between_its_two_files_never_leaves_another_encoder_s_configuration(tmp_path, monkeypatch):
     weights = tmp_path / "encoder.safetensors"
     save_encoder(build_encoder(SMALL, 0), weights)
+    other = build_encoder(replace(SMALL, mean=(0.1, 0.1, 0.1)), 1)
+    with monkeypatch.context() as patch:
+        patch.setattr("annulus.files.packed.save_file", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            save_encoder(other, weights)
+    assert load_encoder(weights).config == SMALL, "a full disk leaves both as they were"
     monkeypatch.setattr("annulus.files.weights.write_text", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        save_encoder(build_encoder(replace(SMALL, mean=(0.1, 0.1, 0.1)), 1), weights)
+        save_encoder(other, weights)
     with pytest.raises(InputError, match="is missing or not an encoder"):
         load_encoder(weights)
 

@@ -1,7 +1,7 @@
 """One packed file of tensors (safetensors): the same content gives the same bytes, and nothing is unpickled."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,15 @@ def write_packed(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, 
     write_tensors(path, tensors, {"annulus": json.dumps(about, sort_keys=True)})
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> None:
+def write_tensors(
+    path: Path,
+    tensors: Mapping[str, Tensor],
+    metadata: dict[str, str] | None = None,
+    ready: Callable[[], None] = lambda: None,
+) -> None:
     """Write tensors of any device and layout as safetensors, whole or not at all.
+
+    `ready` is called when all is written, before the file takes the place of one that was there.
 
     Raises:
         InputError: when the disk is full or the folder cannot be written.
@@ -40,6 +47,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str,
             save_file(contiguous, temporary, metadata=metadata)
         except SafetensorError as error:
             raise OSError(str(error)) from error
+        ready()
 
 
 def write_torch(path: Path, content: Mapping[str, Any]) -> None:

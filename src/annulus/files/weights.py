@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -37,8 +38,7 @@ def write_pair(
     network: nn.Module, config: Any, weights: Path, described: Path, metadata: dict[str, str] | None = None
 ) -> None:
     """Write both files; a kill between them leaves no JSON, never one beside the weights of another network."""
-    described.unlink(missing_ok=True)
-    write_tensors(weights, network.state_dict(), metadata)
+    write_tensors(weights, network.state_dict(), metadata, ready=partial(described.unlink, missing_ok=True))
     write_text(described, json.dumps(asdict(config), indent=2, sort_keys=True) + "\n")
 
 
