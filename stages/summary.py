@@ -1,6 +1,7 @@
 """Summary: the main line's metrics files -> its headline numbers over all seeds, and the table that a run ends with."""
 
 import argparse
+import os
 from collections.abc import Mapping
 from itertools import zip_longest
 from typing import Any
@@ -18,7 +19,7 @@ WHERE_TO_LOOK = """\
 all numbers    metrics/ (each seed's: metrics/summary.csv)
 curves         `dvc plots show`
 every run      `make mlflow`
-a comparison   `dvc exp run -S sampler=cave`, then `make compare BASE=HEAD`"""
+a comparison   `dvc exp run -S sampler=cave`, then `make compare BASE={base}`"""
 
 WITHOUT_CLASSES = """
 
@@ -43,7 +44,9 @@ def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
             headlines[name.replace("_percent", "_interval_percent")] = half
     headlines["train_images"] = read_metrics(paths.prepare)["train_images"]
     note = "" if "knn_top1_percent" in headlines else WITHOUT_CLASSES
-    print(f"\n{summary_text(params, rows)}{note}\n\n{WHERE_TO_LOOK}\n")
+    print(
+        f"\n{summary_text(params, rows)}{note}\n\n{WHERE_TO_LOOK.format(base=os.environ.get('DVC_EXP_NAME', 'HEAD'))}\n"
+    )
     return Results(headlines)
 
 

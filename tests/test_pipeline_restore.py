@@ -55,6 +55,11 @@ def test_what_a_run_writes_is_as_committed_and_what_it_does_not_write_stays(root
     assert git(root, "branch", "--show-current") == "mine"
     assert "dvc.lock, metrics/main/knn.json, params.yaml, stages/cifar10/params.yaml" in said
     assert restore(root) == ["parameters, locks and metrics are as committed already"]
+    (root / ".dvc/tmp").mkdir(parents=True)
+    (root / ".dvc/tmp/repro.dat").touch()
+    git(root, "add", "-f", ".dvc/tmp/repro.dat")
+    assert restore(root)[0] == ".dvc/tmp/repro.dat, DVC's note of the killed run, is out of git's index"
+    assert ".dvc" not in git(root, "status", "--short")
     git(root, "stash", "pop")
     assert (root / "params.yaml").read_text() == "changed\n"
     assert not (root / "metrics/main/knn.json").exists()

@@ -1,5 +1,6 @@
 """What the report says was run."""
 
+import subprocess
 from datetime import UTC, datetime
 
 import pytest
@@ -77,6 +78,9 @@ def test_stages_say_whose_numbers_are_here_and_the_experiment_is_that_of_these(t
     ran(tmp_path, "linear", 100.0, ["metrics/main/linear.json"], "another")
     ran(tmp_path, "embed", 300.0)
     (tmp_path / "metrics/main/linear.json").write_text("{}")
+    head = report_root.first_commit(tmp_path)
+    assert context(tmp_path, NOW).experiment is None, "killed before its end, or removed since"
+    subprocess.run(["git", "update-ref", f"refs/exps/{head[:2]}/{head[2:]}/lossy-gong", head], cwd=tmp_path, check=True)
     found = context(tmp_path, NOW)
     assert found.experiment == "lossy-gong"
     linear, knn, embed = found.stages

@@ -38,7 +38,7 @@ def open_folder(root: Path, image_size: int) -> dict[str, Source]:
         if (fault := _no_folder(folder)) is not None:
             raise InputError(
                 f"datasets.folder.root: {folder} {fault}; {root} needs {LAYOUT}. "
-                "Put images there, or name another root in params.yaml"
+                "Put images there, name another root in params.yaml, or take `dataset: photos`, which needs no splits"
             )
     unused = [entry.name for entry in entries(root) if is_folder(entry) and entry.name not in READ_FOLDERS]
     if unused:

@@ -1,7 +1,8 @@
 """`annulus export ENCODER --to LIBRARY [OUT]`: an encoder for another program.
 
 hub: a folder that huggingface_hub uploads and annulus.load_encoder reads. transformers: a folder that its AutoModel
-loads. torchscript: one file for torch.jit.load. torchvision, timm, detectron2: the backbone under the library's names.
+loads. torchscript: one file for torch.jit.load, .pt. torchvision, timm (.safetensors), detectron2 (.pth): one file, the
+backbone under the library's names.
 """
 
 import argparse

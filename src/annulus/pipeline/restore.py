@@ -15,6 +15,7 @@ from annulus.pipeline.revision import git
 
 # What a run writes in git. Other files are the user's own and stay as they are.
 WRITTEN = re.compile(r"(stages/\w+/)?(params\.yaml|dvc\.lock)|metrics/.*")
+DVCS_NOTE = ".dvc/tmp/repro.dat"
 EXPERIMENT_HEAD = "refs/exps/exec/EXEC_HEAD"  # where DVC detached HEAD
 
 
@@ -49,9 +50,13 @@ def restore(root: Path) -> list[str]:
     if branch := _left_branch(root, head):
         git(root, "switch", "--quiet", branch)
         done.append(f"on branch {branch} again, from which a killed `dvc exp run` had detached HEAD")
+    if git(root, "ls-files", "--", DVCS_NOTE):  # a killed DVC leaves it in git's index, and warns of it ever after
+        git(root, "rm", "--quiet", "--cached", "--", DVCS_NOTE)
+        (root / DVCS_NOTE).unlink(missing_ok=True)
+        done.append(f"{DVCS_NOTE}, DVC's note of the killed run, is out of git's index")
     if not done:
         return ["parameters, locks and metrics are as committed already"]
-    return [*done, "`dvc repro` now takes data/ from DVC's cache; no stage runs whose numbers are committed"]
+    return [*done, "`dvc repro` now takes data/ from DVC's cache; it runs what this checkout has never made"]
 
 
 def _stages(root: Path) -> dict[int, str]:

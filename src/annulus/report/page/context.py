@@ -177,6 +177,8 @@ def _joined(texts: Any) -> str:
 def _experiment(found: list[Run], root: Path) -> str | None:
     """The experiment whose numbers of the main line are here, when it is one."""
     names = {run.experiment for run in found if run.files and ":" not in run.stage and run.matches(root)}
+    kept = (git("for-each-ref", "--format=%(refname)", "refs/exps", folder=root) or "").splitlines()
+    names &= {ref.rpartition("/")[2] for ref in kept}  # one that was killed before its end is none
     return names.pop() if len(names) == 1 else None
 
 

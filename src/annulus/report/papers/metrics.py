@@ -18,7 +18,7 @@ Wanted = float | int | str | Sequence[float | int | str]
 # What writes a file that no study writes, by the first part of its name.
 COMMANDS = {"benchmarks": "make bench", **dict.fromkeys(("main", "summary.json", "summary.csv"), "make repro")}
 COMMANDS["comparisons"] = (
-    "dvc exp run -n uniform -S sampler=uniform && make compare BASE=uniform HEAD=HEAD "
+    "dvc exp run -n uniform -S sampler=uniform && make restore && make compare BASE=uniform HEAD=HEAD "
     'ARGS="--csv metrics/comparisons/uniform.csv"'
 )
 
