@@ -81,7 +81,7 @@ def test_an_empty_folder_gives_every_section_with_the_command_that_fills_it(tmp_
 
 
 def test_numbers_of_every_part_are_in_both_formats(page, text, report):
-    for words in ("39.70", "0.2966", "22.9 ± 1.2", "+1.20 ± 0.50", "8.64", "Computed by: AMD EPYC, AVX2."):
+    for words in ("39.70", "0.2966", "22.9 ± 1.2", "+1.20 ± 0.50", "8.64", "5 seeds, AMD EPYC, AVX2."):
         assert words in page
         assert words in text
     drawn = [*report.law.figures, *report.figures, *report.curves]

@@ -38,7 +38,7 @@ from annulus.report.page.shown import (
 )
 from annulus.report.papers.comparison import Comparison, compare
 from annulus.report.papers.metrics import Broken, Metrics
-from annulus.report.papers.setting import processors
+from annulus.report.papers.setting import processors, read_setting
 from annulus.report.papers.tables import (
     Cell,
     Column,
@@ -92,7 +92,7 @@ class Report:
     long: Gains | Empty
     drawings: list[Drawing | Empty]
     map: Map | Empty
-    processors: str | None
+    main_setting: str | None  # of the main line, where it has run
     headline: Table | Empty
     main: list[Table | Empty]
     runs: Table | None
@@ -143,7 +143,7 @@ def gather(root: Path, now: datetime) -> Report:
         long=gains(metrics, LONG, "all of CIFAR-10"),
         drawings=drawings(root),
         map=embedding_map(metrics),
-        processors=processors(metrics),
+        main_setting=str(read_setting(metrics, "summary.csv")) if processors(metrics) else None,
         headline=part(lambda: of_summary(metrics.rows("summary.csv")), metrics, "summary.csv"),
         main=[
             *(by_seed(metrics, name, caption) for name, caption in MAIN.items()),

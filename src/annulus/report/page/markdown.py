@@ -39,7 +39,7 @@ def markdown(report: Report) -> str:
         *_study("Generated images", report.generated),
         *_study("All of CIFAR-10", report.long),
         "## Main line",
-        *([f"Computed by: {safe(report.processors)}."] if report.processors else []),
+        *([f"Here: {safe(report.main_setting)}."] if report.main_setting else []),
         part(report.headline),
         *([part(report.runs)] if report.runs else []),
         *map(part, report.main),
