@@ -1,8 +1,8 @@
 """Batch-norm over consecutive groups of a batch, without gradient: the pass of a key encoder.
 
 On a GPU two kernels serve all groups (`annulus.encoders.grouped_kernels`, in Triton). Elsewhere, where its kernels do
-not agree, and for other types and layouts than a network's, PyTorch's batch-norm passes over each group. To torch's
-compiler the pass is one operator: of PyTorch's own it would make kernels for every group, some 20 a layer.
+not agree, and for other types and layouts than a network's, PyTorch's batch-norm passes over each group. A
+compiled network calls it as one operator: torch's compiler would make kernels for every group, some 20 a layer.
 """
 
 from functools import partial
@@ -22,18 +22,6 @@ def normalised(
     measured: Float[Tensor, "groups 2 c"],
 ) -> Float[Tensor, "b c *space"]:
     """Each of as many groups of rows as `measured` has, which gets their means and unbiased variances."""
-    find = _operator if torch.compiler.is_compiling() else _normalised
-    return find(x, weight, bias, eps, measured)
-
-
-def _normalised(
-    x: Float[Tensor, "b c *space"],
-    weight: Float[Tensor, "c"] | None,
-    bias: Float[Tensor, "c"] | None,
-    eps: float,
-    measured: Float[Tensor, "groups 2 c"],
-) -> Float[Tensor, "b c *space"]:
-    """`normalised` by kernels where these can be used."""
     agrees = _AGREES.get(x.dtype)
     usable = x.is_cuda and agrees is not None and _fits(x, weight, bias, measured)
     if usable and trusted("annulus.encoders.grouped_kernels", agrees, x.device):
@@ -87,13 +75,13 @@ def _dense(x: Tensor) -> Tensor:
     return x.contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)
 
 
-_operator = torch.library.custom_op(
+normalised_as_operator = torch.library.custom_op(
     "annulus::grouped_batch_norm",
-    _normalised,
+    normalised,
     mutates_args=("measured",),
     schema="(Tensor x, Tensor? weight, Tensor? bias, float eps, Tensor(a!) measured) -> Tensor",
 )
-_operator.register_fake(lambda x, weight, bias, eps, measured: torch.empty_like(_dense(x)))
+normalised_as_operator.register_fake(lambda x, weight, bias, eps, measured: torch.empty_like(_dense(x)))
 
 
 def kernels_agree(device: torch.device, dtype: torch.dtype = torch.float32) -> bool:

@@ -20,7 +20,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from annulus.device.compiling import lasting
 from annulus.device.distributed import all_gather, world_size
 from annulus.encoders.batchnorm import SyncBatchNorm, like, replaced
-from annulus.encoders.grouped_pass import normalised
+from annulus.encoders.grouped_pass import normalised, normalised_as_operator
 from annulus.errors import InputError
 
 
@@ -64,7 +64,8 @@ class _Grouped(_BatchNorm):
 
     def _in_groups(self, x: Float[Tensor, "b c *space"], measured: Float[Tensor, "groups 2 c"]) -> Tensor:
         if not torch.is_grad_enabled():
-            return normalised(x, self.weight, self.bias, self.eps, measured)
+            find = normalised_as_operator if torch.compiler.is_compiling() else normalised
+            return find(x, self.weight, self.bias, self.eps, measured)
         # With a momentum of 1, what batch_norm takes for running statistics become the group's own.
         settings = (self.weight, self.bias, True, 1.0, self.eps)
         parts = zip(x.chunk(len(measured)), measured, strict=True)

@@ -61,8 +61,7 @@ class Local(Executor):
         if gpus_per_worker and not gpus:
             raise InputError(f"--gpus-per-worker {gpus_per_worker:g}: torch finds no GPU here; leave it out")
         self.share = (1.0 if gpus else 0.0) if gpus_per_worker is None else gpus_per_worker
-        self.each = math.floor(1 / self.share + 1e-6) if self.share else 0  # workers of a GPU
-        places = gpus * self.each if self.share else cores()
+        places = gpus * math.floor(1 / self.share + 1e-6) if self.share else cores()  # whole workers of each GPU
         if self.share and workers is not None and workers > places:
             raise InputError(
                 f"--workers {workers}, each with {self.share:g} of a GPU, are too many for {gpus} GPUs; take at most "
