@@ -248,7 +248,8 @@ def probe_views(
 ) -> LinearOutcome:
     """The papers' protocol. Without `patience` the learning rate stays.
 
-    Validation and test images are seen through their plain centre views.
+    Training images are seen whole through the augmentations of `views`, also where these are of patches. Validation
+    and test images are seen through their plain centre views.
 
     Source: Wu et al. 2020, arXiv:2005.13149, Appendix C.2; Wu et al. 2020, arXiv:2010.02037, Section 5 (layer: map).
 
