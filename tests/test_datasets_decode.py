@@ -97,6 +97,24 @@ def test_a_transparent_palette_entry_or_colour_lies_on_white_and_sixteen_bit_gre
     np.testing.assert_array_equal(ours[:, :, 1], np.rint(levels / 257).astype(np.uint8))
 
 
+@pytest.mark.parametrize(("tag", "value", "kind"), [(262, 0, "0 is white"), (339, 2, "signed"), (258, 12, "12 bits")])
+def test_grey_levels_of_a_tiff_that_mean_something_else_are_a_bad_file(tag, value, kind, tmp_path):
+    levels = np.arange(64, dtype=np.uint16).reshape(8, 8) * 1000
+    path = tmp_path / "a.tif"
+    Image.fromarray(levels).save(path, tiffinfo={339: 1})
+    np.testing.assert_array_equal(decode(path, 8)[:, :, 0], np.rint(levels / 257))
+    content = bytearray(path.read_bytes())
+    (first,) = struct.unpack_from("<I", content, 4)
+    (entries,) = struct.unpack_from("<H", content, first)
+    places = {
+        struct.unpack_from("<H", content, place)[0]: place for place in range(first + 2, first + 12 * entries, 12)
+    }
+    struct.pack_into("<H", content, places[tag] + 8, value)
+    path.write_bytes(content)
+    _, bad = decode_files([path], 8, "reading")
+    assert f"grey levels of another kind ({kind}); save it with 8 bits" in bad[0]
+
+
 @pytest.mark.parametrize(
     ("colour", "depth", "row", "transparent", "shown"),
     [

@@ -69,8 +69,19 @@ def test_a_validation_part_in_class_folders_needs_no_kit(tmp_path):
     for label, wnid in enumerate(WNIDS):
         picture(tmp_path / "val" / wnid / "any.JPEG", label)
     assert opened(tmp_path, "imagenet").test.labels.tolist() == [0, 1, 2]
+    (tmp_path / "val" / ".ipynb_checkpoints").mkdir()
+    assert opened(tmp_path, "imagenet").test.labels.tolist() == [0, 1, 2]
     (tmp_path / "val" / WNIDS[0]).rename(tmp_path / "val" / "n09999999")
     with pytest.raises(InputError, match=r"the class folders of train and val differ; get ILSVRC2012_img_train.tar"):
+        opened(tmp_path, "imagenet")
+
+
+def test_a_hidden_folder_is_no_class_and_a_number_without_a_label_is_told(tmp_path):
+    archives(tmp_path, "imagenet")
+    (tmp_path / "val/.ipynb_checkpoints").mkdir()
+    assert opened(tmp_path, "imagenet").test.labels.tolist() == [0, 1, 1, 2]
+    (tmp_path / "val/ILSVRC2012_val_00000004.JPEG").rename(tmp_path / "val/ILSVRC2012_val_00000009.JPEG")
+    with pytest.raises(InputError, match=r"no label says of which class ILSVRC2012_val_00000009.JPEG is; get"):
         opened(tmp_path, "imagenet")
 
 

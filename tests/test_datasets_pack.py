@@ -271,6 +271,22 @@ shards.read(0, 0, np.empty(3, np.uint8))
 """
 
 
+def test_of_a_very_long_image_the_middle_alone_is_resized(tmp_path, monkeypatch):
+    """All of it would take 25 MB here, and any memory of a longer one."""
+    ramp = np.repeat(np.arange(8000) // 32, 4).astype(np.uint8).reshape(8000, 4)
+    Image.fromarray(ramp).save(tmp_path / "a.png")
+    resize, asked = Image.Image.resize, []
+
+    def watched(image, size, *more):
+        asked.append(size)
+        return resize(image, size, *more)
+
+    monkeypatch.setattr(Image.Image, "resize", watched)
+    coded = module._coded(tmp_path / "a.png", "jpeg", 64)
+    assert (coded.sizes, coded.bad, asked) == ((128, 64), None, [(64, 128)])
+    assert abs(int(np.asarray(Image.open(io.BytesIO(coded.content)))[64, 32, 0]) - 125) <= 2
+
+
 @pytest.mark.slow
 def test_a_program_that_ends_with_shards_open_says_nothing(tmp_path):
     """Its `shards` outlive the names in annulus.files.shards, which Python sets to None first."""

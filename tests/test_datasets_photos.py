@@ -1,6 +1,7 @@
 """`photos`: own images as they lie. Every form ends in the same packed store, and what is wrong is one sentence."""
 
 import csv
+import errno
 import io
 import json
 import logging
@@ -143,6 +144,36 @@ def test_one_folder_around_all_is_no_class_and_one_class_tells_nothing_apart(her
     assert prepared(here / "one").train.classes == ()
 
 
+def test_test_images_without_a_class_give_way_to_the_validation_part_and_are_refused_without_one(here):
+    tree(here / "own/train")
+    picture(here / "own/test/1.png", 1)
+    with pytest.raises(InputError, match=r"no test image has a class; put the test images into class folders, move"):
+        prepared(here / "own")
+    tree(here / "own/val", each=2)
+    made = prepared(here / "own")
+    assert tuple(map(len, (made.train, made.validation, made.test))) == (16, 4, 4)
+
+
+def test_a_part_that_lacks_a_class_is_refused_before_a_file_is_read(here, monkeypatch):
+    tree(here / "own/train")
+    picture(here / "own/test/cat/1.png", 1)
+    monkeypatch.setattr("annulus.datasets.decode.decode", None)
+    with pytest.raises(InputError, match=r"no test image is of dog; every class needs one: add some, or take"):
+        prepared(here / "own")
+
+
+def test_a_folder_of_a_split_without_another_is_a_class_and_is_named(here, caplog):
+    tree(here / "own")
+    tree(here / "own/train")
+    assert prepared(here / "own").train.classes == ("cat", "dog", "train")
+    assert "train taken as a class, since no folder beside says which images are for testing" in caplog.text
+
+
+def test_a_folder_of_images_without_a_class_alone_gives_none(here):
+    tree(here / "own/unlabelled")
+    assert prepared(here / "own").train.classes == ()
+
+
 def table(rows: list[dict[str, str]], path: Path, delimiter: str = ",") -> Path:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]), delimiter=delimiter)
@@ -186,6 +217,28 @@ def test_a_table_may_say_the_split_name_absolute_paths_and_files_that_are_missin
         row["File_Name"] = f"../{row['File_Name']}"
     check_classes(prepared(table(rows, here / "tables/own.csv")), (11, 3, 6))
     assert "1 of 21 image files cannot be read: ../images/gone.png (No such file or directory)" in caplog.text
+
+
+def test_words_of_a_split_that_are_not_known_are_named(here, caplog):
+    rows = rows_of(here, split="train")
+    rows[3]["split"] = rows[14]["split"] = "odd"
+    with pytest.raises(InputError, match=r"own.csv: column split has odd beside train; write train, and test or val"):
+        prepared(table(rows, here / "own.csv"))
+    for row in rows:
+        row["split"] = row["split"].replace("train", "even")
+    check_classes(prepared(table(rows, here / "own.csv")))
+    assert "own.csv: column split is not read, as none of even, odd is a split" in caplog.text
+    for row in rows:
+        row["split"] = row["split"].replace("even", "train").replace("odd", "Eval")
+    made = prepared(table(rows, here / "own.csv"))
+    assert (made.split, seen(made)["test"]) == ({}, [(3, 40), (4, 90)])
+
+
+def test_a_class_with_a_quoted_newline_is_not_the_one_without_and_is_refused(here):
+    rows = rows_of(here)
+    rows[0]["label"] = "c\nat"
+    with pytest.raises(InputError, match=r"the class 'c\\nat' has a name that no table can show"):
+        prepared(table(rows, here / "own.csv"))
 
 
 def test_a_folder_that_datasets_saved_has_the_names_of_its_classes(here):
@@ -259,6 +312,106 @@ def test_an_archive_of_class_folders_with_what_macos_leaves(here, name):
             archive.add(here / "images", "images")
     check_classes(prepared(here / name))
     assert not list((here / ".annulus").glob("unpacked-*")), "what was unpacked is gone"
+
+
+def tar(place: Path, files: dict[str, Path], *more: tarfile.TarInfo) -> Path:
+    """A tar of these files by name, then of members without content."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(place, "w") as archive:
+        for name, file in files.items():
+            archive.add(file, name)
+        for member in more:
+            archive.addfile(member)
+    return place
+
+
+def named_files(here: Path, form: str) -> dict[str, Path]:
+    """The images of `tree`, by a name with {kind} and {number}."""
+    tree(here / "images")
+    return {
+        form.format(kind=kind, number=number): here / f"images/{kind}/{number}.png"
+        for kind in COLOUR
+        for number in range(10)
+    }
+
+
+@pytest.mark.parametrize("form", ["{kind}/{number}.png", "pets/{kind}/{number}.png"])
+@pytest.mark.parametrize("cut", [7, 10])
+def test_several_tars_are_parts_of_one_tree(here, form, cut):
+    files = list(named_files(here, form).items())
+    for number, part in enumerate((files[:cut], files[cut:])):
+        tar(here / f"own/{number}.tar", dict(part))
+    check_classes(prepared(here / "own"))
+
+
+def test_a_tar_s_name_or_its_folders_say_its_split(here):
+    files = list(named_files(here, "{kind}/{number}.png").items())
+    train, test = dict(files[:7] + files[10:17]), dict(files[7:10] + files[17:])
+    tar(here / "named/train-0.tar", train), tar(here / "named/test-0.tar", test)
+    tar(here / "inside/0.tar", {f"train/{name}": file for name, file in train.items()})
+    tar(here / "inside/1.tar", {f"test/{name}": file for name, file in test.items()})
+    for own in ("named", "inside"):
+        made = prepared(here / own)
+        check_classes(made)
+        assert (made.split, seen(made)["test"]) == ({}, [(n, green) for n in (7, 8, 9) for green in (40, 90)])
+
+
+def test_links_within_a_tar_are_images_and_those_that_lead_out_are_named(here, caplog):
+    files = named_files(here, "{kind}/{number}.png")
+    hard, soft, outside = (tarfile.TarInfo(f"cat/{name}.png") for name in ("hard", "soft", "outside"))
+    hard.type, hard.linkname = tarfile.LNKTYPE, "cat/1.png"
+    soft.type, soft.linkname = tarfile.SYMTYPE, "2.png"
+    outside.type, outside.linkname = tarfile.SYMTYPE, "/etc/hostname"
+    made = prepared(tar(here / "own.tar", files, hard, soft, outside))
+    assert sorted(image for part in seen(made).values() for image in part) == sorted([*EVERY, (1, 40), (2, 40)])
+    assert "1 files are no images and are left out: cat/outside.png" in caplog.text
+
+
+@pytest.mark.parametrize("fault", ["header", "cut in a header", "cut between files"])
+def test_a_tar_that_is_damaged_or_cut_is_refused(here, fault):
+    path = tar(here / "own.tar", named_files(here, "{kind}/{number}.png"))
+    with tarfile.open(path) as archive:
+        start = archive.getmembers()[5].offset
+    content = bytearray(path.read_bytes())
+    if fault == "header":
+        content[start + 150] ^= 1
+    path.write_bytes(content if fault == "header" else content[: start + 100 * (fault == "cut in a header")])
+    with pytest.raises(InputError, match=r"own.tar is cut or damaged after 5 files; make or copy it again"):
+        prepared(path)
+
+
+def test_a_zip_of_windows_has_folders_and_one_with_a_name_twice_is_refused(here):
+    files = named_files(here, "{kind}\\{number}.png")
+    with zipfile.ZipFile(here / "own.zip", "w") as archive:
+        for name, file in files.items():
+            archive.writestr(zipfile.ZipInfo(name), file.read_bytes())
+    check_classes(prepared(here / "own.zip"))
+    with zipfile.ZipFile(here / "own.zip", "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
+        archive.writestr(zipfile.ZipInfo("cat\\3.png"), b"")
+    with pytest.raises(InputError, match=r"own.zip has 1 names twice, 'cat/3.png' first; pack it again"):
+        prepared(here / "own.zip")
+
+
+def test_a_full_disk_is_no_fault_of_the_archive(here, monkeypatch):
+    path = tar(here / "own.tar", named_files(here, "{kind}/{number}.png"))
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(tarfile.TarFile, "extract", full)
+    with pytest.raises(InputError, match=r"own.tar is not unpacked: the disk is full; free some space, then run again"):
+        prepared(path)
+
+
+def test_a_sample_of_two_images_is_refused(here):
+    pytest.importorskip("webdataset")
+    content = picture(here / "1.png", 1).read_bytes()
+    with tarfile.open(here / "own.tar", "w") as archive:
+        for name in ("0.left.png", "0.right.png"):
+            added(archive, name, content)
+        added(archive, "0.cls", b"3")
+    with pytest.raises(InputError, match=r"own.tar: the sample 0 has 2 images, left.png, right.png; give one a sample"):
+        prepared(here / "own.tar")
 
 
 @pytest.mark.parametrize("kind", ["zip", "tar"])

@@ -60,7 +60,7 @@ def of_each(name, magnitudes):
 
 
 @pytest.mark.usefixtures("way")
-@pytest.mark.parametrize(("height", "width"), [(21, 18), (131, 127), (3, 3), (224, 224)])
+@pytest.mark.parametrize(("height", "width"), [(21, 18), (131, 127), (3, 3), (2, 5), (224, 224)])
 @pytest.mark.parametrize("name", CHANGES)
 def test_every_operator_is_torchvision_s_with_each_image_s_own_magnitude(name, height, width, generator):
     magnitudes = torch.tensor([10, -10, 9, 29, -21]) / 30

@@ -152,6 +152,11 @@ def test_boxes_of_small_images_are_distributed_as_torchvisions(generator):
 
 def test_a_box_that_never_fits_falls_back_to_the_central_one(generator):
     whole = Crop(scale_min=1.0, scale_max=1.0, ratio_min=3 / 4, ratio_max=4 / 3)
+    slim = Crop(scale_min=1.0, scale_max=1.0, ratio_min=3.0, ratio_max=4.0)
+    flat = Crop(scale_min=1.0, scale_max=1.0, ratio_min=0.2, ratio_max=0.3)
+    for crop, size in ((slim, (10, 1)), (flat, (1, 10))):
+        assert crop.draw(sides(*size, 1), generator).height.tolist() == [1]
+        assert crop.draw(sides(*size, 1), generator).width.tolist() == [1]
     for size in ((10, 100), (100, 10), (37, 90)):
         expected = transforms.RandomResizedCrop.get_params(torch.zeros(3, *size), [1.0, 1.0], [3 / 4, 4 / 3])
         assert torch.stack(whole.draw(sides(*size, 3), generator), dim=1).tolist() == [list(expected)] * 3
@@ -175,6 +180,19 @@ def test_images_of_several_sizes_are_seen_as_each_by_itself_whatever_lies_beside
             assert torch.equal(plain[place], oracle.center_crop(image, [16, 16])[0] / 255)
     with pytest.raises(InputError, match="a centre crop of 24 x 24 does not fit images of 20 x 20 pixels"):
         augment(batch, NOTHING, 24, generator, sizes=shapes)
+
+
+@pytest.mark.parametrize("in_c", [False, pytest.param(True, marks=needs_compiler)])
+def test_a_view_does_not_depend_on_which_images_of_the_batch_lie_beside_it(in_c, generator, monkeypatch):
+    """Of a share without the batch's longest image, too, which decides between the ways."""
+    monkeypatch.setattr(large, "trusted", lambda *_: in_c)
+    sizes = torch.tensor([[96, 96], [96, 192]])
+    images = torch.randint(256, (2, 3, 96, 192), generator=generator, dtype=torch.uint8)
+    whole = augment(images, "infomin", 64, seeded(5), sizes=sizes)
+    for layout in (torch.contiguous_format, torch.channels_last):
+        own = images[:1, :, :, :96].contiguous(memory_format=layout)
+        share = augment(own, "infomin", 64, seeded(5), Shown(torch.tensor([0]), 2), sizes=sizes)
+        torch.testing.assert_close(share[0], whole[0], atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("in_c", [False, pytest.param(True, marks=needs_compiler)])
@@ -270,6 +288,9 @@ def test_blur_equals_torchvision_with_the_odd_number_of_taps_nearest_to_a_tenth_
         for image, width, our in zip(images, sigma.tolist(), gaussian_blur(images, sigma, taps), strict=True):
             expected = oracle.gaussian_blur(image, [taps, taps], [width, width])
             torch.testing.assert_close(our, expected, atol=1e-6, rtol=0)
+    assert torch.equal(gaussian_blur(images[:, :, :1, :1], sigma, 9), images[:, :, :1, :1])
+    row = gaussian_blur(images[:, :, :1], sigma, 3)  # one pixel high: along the row alone
+    torch.testing.assert_close(row, gaussian_blur(images[:, :, :1].expand(-1, -1, 9, -1), sigma, 3)[:, :, 4:5])
     blur = BLUR.draw(10_000, generator)
     assert_share(blur.chosen, 0.5)
     assert_uniform(blur.sigma, 0.1, 2.0)

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from jaxtyping import UInt8
 from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL.TiffImagePlugin import TiffImageFile
 from torch import Tensor
 from tqdm import tqdm
 
@@ -80,7 +81,25 @@ def opened(path: Path) -> Image.Image:
             )
         if image.format == "PNG" and "transparency" in image.info:
             image.info["transparency"] = _in_pixels(image.info["transparency"], image.tile[0].args)
+        if image.format == "TIFF":
+            _check_levels(image)
         return to_rgb(ImageOps.exif_transpose(image))
+
+
+def _check_levels(image: TiffImageFile) -> None:
+    """Refuse grey of 16 bits that Pillow reads without a look at what its levels mean.
+
+    Raises:
+        ValueError: when they are of fewer bits, signed, or count from white.
+    """
+    if not image.mode.startswith("I"):
+        return
+    bits, sign, white_is_zero = (image.tag_v2.get(tag, usual) for tag, usual in ((258, 16), (339, 1), (262, 1)))
+    bits, sign = (value[0] if isinstance(value, tuple) else value for value in (bits, sign))
+    of_another_kind = {f"{bits} bits": bits < 16, "signed": bits == 16 and sign == 2, "0 is white": white_is_zero == 0}
+    for kind, found in of_another_kind.items():
+        if found:
+            raise ValueError(f"grey levels of another kind ({kind}); save it with 8 bits, or 16 without sign, 0 black")
 
 
 def raw_about(path: Path) -> tuple[tuple[int, int], str, str]:

@@ -2,8 +2,8 @@
 
 import logging
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from annulus.datasets.decode import is_image
@@ -13,8 +13,8 @@ from annulus.errors import InputError
 
 log = logging.getLogger("annulus")
 
-SPLIT_OF = {"train": "train", "training": "train", "test": "test", "testing": "test"}
-SPLIT_OF |= dict.fromkeys(("val", "valid", "validation", "dev"), "validation")
+SPLIT_OF = dict.fromkeys(("train", "training"), "train") | dict.fromkeys(("test", "testing", "holdout"), "test")
+SPLIT_OF |= dict.fromkeys(("val", "valid", "validation", "dev", "eval", "evaluation"), "validation")
 WITHOUT_CLASS = "unlabelled"  # a folder of this name gives its images no class
 
 
@@ -40,32 +40,48 @@ class Found:
 
 def of_tree(root: Path, by: Classes) -> Found:
     """The images below a folder, by the folders that they are in."""
+    names, others = listed(root)
+    return arranged(root, names, names, others, by)
+
+
+def listed(root: Path) -> tuple[list[str], list[str]]:
+    """The images below a folder, and its other files."""
     names, others = [], []
     for place, is_shown in _walked(root, ""):
         (names if is_shown else others).append(place)
+    return names, others
+
+
+def arranged(root: Path, files: Sequence[str], names: Sequence[str], others: Sequence[str], by: Classes) -> Found:
+    """Image files below `root`, whose classes and splits their names in the user's own folder, or archives, say."""
     folders = {name.partition("/")[0] for name in names if "/" in name}
     split_folders = {name: SPLIT_OF[name.lower()] for name in folders if name.lower() in SPLIT_OF}
     if {"train"} < set(split_folders.values()):
-        used = [name for name in names if name.partition("/")[0] in {*split_folders, WITHOUT_CLASS}]
-        if unused := sorted(set(names) - set(used)):
+        known = {*split_folders, WITHOUT_CLASS}
+        used = [place for place, name in enumerate(names) if name.partition("/")[0] in known]
+        if unused := sorted({*names} - {names[place] for place in used}):
             log.warning(
                 "WARNING: %s: %d images beside %s are left out: %s",
                 *(root, len(unused), ", ".join(sorted(split_folders)), named(unused)),
             )
-        tops, insides = zip(*(name.split("/", 1) for name in used), strict=True)
+        tops, insides = zip(*(names[place].split("/", 1) for place in used), strict=True)
         splits = [split_folders.get(top, "train") for top in tops]
         classes = [
             None if top == WITHOUT_CLASS else _class_of(inside, by) for top, inside in zip(tops, insides, strict=True)
         ]
         kind = "train and test folders" if any(classes) else "train and test folders without classes"
-        return Found(kind, root, tuple(used), tuple(classes), tuple(splits), tuple(others))
-    if len(folders) == 1 and all("/" in name for name in names):  # as an archive has it: one folder around all
-        inner = of_tree(root / next(iter(folders)), by)
-        prefix = f"{next(iter(folders))}/"
-        return replace(inner, root=root, names=tuple(prefix + name for name in inner.names), others=tuple(others))
+        return Found(kind, root, tuple(files[place] for place in used), tuple(classes), tuple(splits), tuple(others))
+    if len(folders) == 1 and folders != {WITHOUT_CLASS} and all("/" in name for name in names):
+        # As an archive has it: one folder around all.
+        return arranged(root, files, [name.split("/", 1)[1] for name in names], others, by)
+    if split_folders:
+        log.warning(
+            "WARNING: %s: %s taken as a class, since no folder beside says which images are for %s",
+            *(root, ", ".join(sorted(split_folders)), "testing" if "train" in split_folders.values() else "training"),
+        )
     classes = [_class_of(name, by) for name in names]
     kind = "class folders" if len({*classes} - {None}) > 1 else "a folder of images"
-    return Found(kind, root, tuple(names), tuple(classes), (None,) * len(names), tuple(others))
+    return Found(kind, root, tuple(files), tuple(classes), (None,) * len(names), tuple(others))
 
 
 def _class_of(name: str, by: Classes) -> str | None:

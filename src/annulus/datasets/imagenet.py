@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from annulus.datasets.folder import listed, of_files
+from annulus.datasets.folder import entries, is_folder, listed, of_files
 from annulus.datasets.source import Files, Source, encoded
 from annulus.errors import InputError
 from annulus.files.regular import read_text
@@ -36,7 +36,7 @@ def open_imagenet(root: Path, image_size: int) -> dict[str, Source]:
     """
     _check_there(root, ["train", "val"], "imagenet", IMAGENET)
     train = listed(root, "train", image_size)
-    if any(entry.is_dir() for entry in (root / "val").iterdir()):
+    if any(is_folder(entry) for entry in entries(root / "val")):
         test = listed(root, "val", image_size)
         if test.classes != train.classes:
             raise InputError(f"{root}: the class folders of train and val differ; {IMAGENET}")
@@ -51,7 +51,7 @@ def open_tinyimagenet(root: Path, image_size: int) -> dict[str, Source]:
         InputError: when something is missing, with where to get it.
     """
     _check_there(root, ["train", "val/images", "val/val_annotations.txt"], "tinyimagenet", TINY)
-    classes = tuple(sorted(folder.name for folder in (root / "train").iterdir() if folder.is_dir()))
+    classes = tuple(sorted(entry.name for entry in entries(root / "train") if is_folder(entry)))
     folders = [f"train/{name}/images" for name in classes]
     names: list[str] = []
     labels: list[int] = []
@@ -101,7 +101,9 @@ def _truth(root: Path) -> dict[str, str]:
     if len(numbers) != len(names):
         raise InputError(f"{root}: {len(numbers)} labels in {TRUTH}, but {len(names)} images in val; {IMAGENET}")
     # ILSVRC2012_val_00000001.JPEG has the first label.
-    return {name: wnids.get(numbers[int(re.findall(r"\d+", name)[-1]) - 1], "") for name in names}
+    number_of = {name: int((re.findall(r"\d+", name) or [0])[-1]) for name in names}
+    of_number = dict(enumerate(numbers, start=1))
+    return {name: wnids.get(of_number.get(number, ""), "") for name, number in number_of.items()}
 
 
 def _check_there(root: Path, parts: Sequence[str], dataset: str, way_out: str) -> None:

@@ -169,11 +169,15 @@ def _jpeg(file: Path, size: int) -> Coded:
 def _fitted(image: Image.Image, size: int) -> Image.Image:
     """The image with a shorter side of `size` pixels and a longer one of at most LONGEST times that."""
     width, height = (max(size, round(side * size / min(image.size))) for side in image.size)
-    if (width, height) != image.size:
-        image = image.resize((width, height), Image.Resampling.BILINEAR)
     wide, high = (min(side, LONGEST * size) for side in (width, height))
     left, top = (width - wide) // 2, (height - high) // 2
-    return image if (wide, high) == (width, height) else image.crop((left, top, left + wide, top + high))
+    box = (left, top, left + wide, top + high)
+    if (width, height) == image.size:
+        return image if (wide, high) == image.size else image.crop(box)
+    # Of a long image the middle alone: all of it may not fit into memory.
+    across, down = image.width / width, image.height / height
+    part = (box[0] * across, box[1] * down, box[2] * across, box[3] * down)
+    return image.resize((wide, high), Image.Resampling.BILINEAR, part)
 
 
 def _upright_rgb_jpeg(file: Path) -> bool:

@@ -54,7 +54,7 @@ class Prepared:
 def save_prepared(folder: Path, prepared: Prepared) -> None:
     """Write train, validation and test.safetensors, and the shards of a packed set beside them.
 
-    A failure leaves the old files.
+    A failure while they are written leaves the old files.
 
     Raises:
         InputError: when the disk is full or the folder cannot be written.

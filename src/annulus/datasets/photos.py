@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -84,8 +84,6 @@ def open_photos(found: Found, image_size: int, test_fraction: float, seed: int) 
     number = {None: UNLABELLED} | {name: label for label, name in enumerate(known)}
     labels = torch.tensor([number[name] for name in found.classes])
     split = np.array([name or "" for name in found.splits])
-    if "test" not in split and "validation" in split:
-        split[split == "validation"] = "test"
     if not found.divided:
         split = np.full(len(labels), "train", dtype="<U10")
         split[_tested(labels, known, test_fraction, seed).numpy()] = "test"
@@ -95,11 +93,23 @@ def open_photos(found: Found, image_size: int, test_fraction: float, seed: int) 
     if without.any():
         log.warning("WARNING: %d test images have no class and are left out", without.sum())
         split[without] = ""
-    return {
-        part: _source(found, labels, np.flatnonzero(split == part), known, image_size, part)
-        for part in ("train", "validation", "test")
-        if part in split
-    }
+    if "test" not in split:
+        split[split == "validation"] = "test"
+    rows = {part: np.flatnonzero(split == part) for part in ("train", "validation", "test") if part in split}
+    _check_classes({part: labels[some] for part, some in rows.items()}, known)
+    return {part: _source(found, labels, some, known, image_size, part) for part, some in rows.items()}
+
+
+def _check_classes(labels: Mapping[str, Int64[Tensor, " _"]], classes: Sequence[str]) -> None:
+    if "test" not in labels:
+        raise InputError(
+            "no test image has a class; put the test images into class folders, move them into unlabelled/ to train on "
+            "them, or set datasets.photos.classes: none"
+        )
+    for part, some in labels.items():
+        if lost := sorted(set(range(len(classes))) - set(some.tolist())):
+            names = named([classes[label] for label in lost])
+            raise InputError(f"no {part} image is of {names}; every class needs one: add some, or take the class away")
 
 
 def _tested(labels: Int64[Tensor, " n"], classes: Sequence[str], fraction: float, seed: int) -> Int64[Tensor, " k"]:

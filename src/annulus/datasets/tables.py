@@ -1,13 +1,18 @@
 """Tables of paths and labels for `photos`: CSV, TSV, Parquet. Columns are known by their names."""
 
 import csv
+import io
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from annulus.datasets.folder import named
 from annulus.datasets.found import SPLIT_OF, Found
 from annulus.errors import InputError
 from annulus.files.regular import read_text
+
+log = logging.getLogger("annulus")
 
 PATHS = ("path", "file", "file_name", "filename", "filepath", "file_path", "image_path", "image")
 LABELS = ("label", "class", "category", "class_name", "target", "labels")
@@ -21,7 +26,8 @@ def from_text(path: Path, separator: str) -> Found:
         InputError: when it cannot be read, or has no column of paths.
     """
     try:
-        table = csv.DictReader(read_text(path).lstrip("\ufeff").splitlines(), delimiter=separator, strict=True)
+        text = io.StringIO(read_text(path).lstrip("\ufeff"), newline="")
+        table = csv.DictReader(text, delimiter=separator, strict=True)
         rows = list(table)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path} is no table in UTF-8 ({error}); save it as CSV with a header") from error
@@ -41,6 +47,8 @@ def from_rows(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, An
             f"{', '.join(PATHS[:4])} or {PATHS[-1]}"
         )
     chosen = [row for row in rows if row[at]]
+    if split is not None:
+        check_splits(path, split, [row[split] for row in chosen])
     return Found(
         "a table of paths",
         path.parent,
@@ -61,6 +69,24 @@ def class_name(value: Any, names: Sequence[str] | None = None) -> str | None:
     if isinstance(value, int) and names is not None and value < len(names):
         return names[value] if value >= 0 else None
     return None if value is None or value == "" else str(value)
+
+
+def check_splits(path: Path, column: str, values: Sequence[Any]) -> None:
+    """Warn of a column that names no split, and refuse one that names splits and yet divides nothing.
+
+    Raises:
+        InputError: with the words that are not known.
+    """
+    unknown = sorted({str(value) for value in values if value not in (None, "") and split_name(value) is None})
+    known = {split_name(value) for value in values} - {None}
+    if not unknown or {"train"} < known:
+        return
+    if known:
+        raise InputError(
+            f"{path}: column {column} has {named(unknown)} beside {', '.join(sorted(known))}; write train, and test or "
+            "val, or take the column away"
+        )
+    log.warning("WARNING: %s: column %s is not read, as none of %s is a split", path, column, named(unknown))
 
 
 def split_name(value: Any) -> str | None:

@@ -1,12 +1,13 @@
 """Archives and shards for `photos`, written as files: zip, tar, WebDataset, Parquet with images, save_to_disk."""
 
+import errno
 import json
 import os
 import re
 import shutil
 import tarfile
 import zipfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,9 +15,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from annulus.datasets.decode import SUFFIXES as IMAGE_SUFFIXES
-from annulus.datasets.found import SPLIT_OF, Found, of_tree
+from annulus.datasets.found import SPLIT_OF, Found, arranged, listed, of_tree
 from annulus.datasets.settings import Classes
-from annulus.datasets.tables import LABELS, class_name, column_of, from_rows, split_name
+from annulus.datasets.tables import LABELS, check_splits, class_name, column_of, from_rows, split_name
 from annulus.errors import InputError, require
 
 TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
@@ -54,11 +55,16 @@ def from_shards(paths: Sequence[Path], unpacked: Path, classes: Classes) -> Foun
         with _sound(paths[0]):
             _unzip(paths[0], unpacked)
         return replace(of_tree(unpacked, classes), kind="a zip")
-    parts = []
+    parts, trees = [], []
     for place, path in enumerate(paths):
-        with _sound(path):
-            parts.append(_tar(path, unpacked / str(place), classes))
-    return joined(parts)
+        folder = unpacked / str(place)
+        with _sound(path), tarfile.open(path) as archive:
+            members = _members(archive, path)
+            if _beside_images(member.name for member in members):
+                parts.append(_webdataset(path, members, folder))
+            else:
+                trees.append((path, folder, _untar(archive, members, path, folder)))
+    return joined([*parts, *([_one_tree(trees, unpacked, classes)] if trees else [])])
 
 
 def joined(parts: Sequence[Found]) -> Found:
@@ -93,7 +99,8 @@ def from_datasets(path: Path, unpacked: Path) -> Found:
         names = getattr(rows.features[label], "names", None) if label else None
         bare = rows.select_columns([column, *([label] if label else [])]).cast_column(column, Image(decode=False))
         read = ((row[column], class_name(row[label], names) if label else None, None) for row in bare)
-        parts.append(_written(read, unpacked / (split or "all"), path, split))
+        with _sound(path):
+            parts.append(_written(read, unpacked / (split or "all"), path, split))
     return replace(joined(parts), kind="a folder of save_to_disk")
 
 
@@ -114,6 +121,10 @@ def _parquet(path: Path, unpacked: Path) -> Found:
         with _sound(path):
             return from_rows(path, list(kinds), file.read().to_pylist())
     names = _class_names(schema.metadata or {}, label)
+
+    if split is not None:
+        with _sound(path):
+            check_splits(path, split, file.read(columns=[split]).column(0).to_pylist())
 
     def rows() -> Iterator[tuple[Any, str | None, str | None]]:
         for batch in file.iter_batches(batch_size=64, columns=wanted):
@@ -161,18 +172,50 @@ def _written(rows: Iterator[tuple[Any, str | None, str | None]], folder: Path, p
     return Found("a Parquet file", folder, tuple(names), tuple(classes), tuple(splits), tuple(others))
 
 
-def _tar(path: Path, folder: Path, classes: Classes) -> Found:
-    """A tar of images in folders; where samples have labels beside them (.cls, .json), a WebDataset."""
+def _members(archive: tarfile.TarFile, path: Path) -> list[tarfile.TarInfo]:
+    """Files of a tar, links among them. tarfile takes the first broken header for the end, where a sound tar has zeros.
+
+    Raises:
+        InputError: when it ends otherwise.
+    """
+    members = [member for member in archive.getmembers() if member.isfile() or member.islnk() or member.issym()]
+    archive.fileobj.seek(archive.offset)
+    if archive.fileobj.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
+        raise InputError(f"{path} is cut or damaged after {len(members)} files; make or copy it again")
+    return members
+
+
+def _untar(archive: tarfile.TarFile, members: Sequence[tarfile.TarInfo], path: Path, folder: Path) -> list[str]:
+    """Write the files; returns the links that lead out of the archive, which are not followed."""
+    folder.mkdir(parents=True)
+    _check_room(folder, sum(member.size for member in members), path)
+    outside = []
+    for member in members:
+        try:
+            archive.extract(member, folder, filter="data")
+        except (tarfile.AbsoluteLinkError, tarfile.LinkOutsideDestinationError):
+            outside.append(member.name)
+    return outside
+
+
+def _one_tree(trees: Sequence[tuple[Path, Path, list[str]]], root: Path, classes: Classes) -> Found:
+    """Tars of images in folders as the one tree that they are parts of: path, folder and left out links of each."""
+    files, names, others, splits = [], [], [], {}
+    for path, folder, outside in trees:
+        inside, no_images = listed(folder)
+        for name in inside:
+            file = f"{folder.relative_to(root)}/{name}"
+            files.append(file)
+            names.append(name)
+            splits[file] = _split_of_shard(path)
+        others += [*no_images, *outside]
+    found = replace(arranged(root, files, names, others, classes), kind="a tar")
+    return found if any(found.splits) else replace(found, splits=tuple(splits[file] for file in found.names))
+
+
+def _webdataset(path: Path, members: Sequence[tarfile.TarInfo], folder: Path) -> Found:
+    """A tar of samples: an image and, beside it, its label (.cls, .json)."""
     split = _split_of_shard(path)
-    with tarfile.open(path) as archive:
-        members = [member for member in archive.getmembers() if member.isfile()]
-        if not _beside_images(member.name for member in members):
-            folder.mkdir(parents=True)
-            _check_room(folder, sum(member.size for member in members), path)
-            for member in members:
-                archive.extract(member, folder, filter="data")
-            found = replace(of_tree(folder, classes), kind="a tar")
-            return found if any(found.splits) or split is None else replace(found, splits=(split,) * len(found.names))
     _check_room(folder.parent, sum(member.size for member in members), path)
     _needs("a WebDataset tar", "webdataset")
     import webdataset
@@ -180,10 +223,15 @@ def _tar(path: Path, folder: Path, classes: Classes) -> Found:
     samples = webdataset.WebDataset([str(path.resolve())], shardshuffle=False, empty_check=False)
     images, labelled, others = [], [], []
     for sample in samples:
-        image = next((kind for kind in sample if f".{kind.rpartition('.')[2].lower()}" in IMAGE_SUFFIXES), None)
-        if image is None:
+        kinds = [kind for kind in sample if f".{kind.rpartition('.')[2].lower()}" in IMAGE_SUFFIXES]
+        if len(kinds) > 1:
+            raise InputError(
+                f"{path}: the sample {sample['__key__']} has {len(kinds)} images, {', '.join(kinds)}; give one a sample"
+            )
+        if not kinds:
             others.append(f"{sample['__key__']} of {path.name}")
             continue
+        (image,) = kinds
         folder.mkdir(parents=True, exist_ok=True)
         name = f"{len(images):08}.{image.rpartition('.')[2].lower()}"
         (folder / name).write_bytes(sample[image])
@@ -215,9 +263,11 @@ def _unzip(path: Path, folder: Path) -> None:
     with zipfile.ZipFile(path) as archive:
         members = [member for member in archive.infolist() if not member.is_dir()]
         for member in members:
-            parts = PurePosixPath(member.filename.replace("\\", "/")).parts
-            if ".." in parts or PurePosixPath(member.filename).is_absolute():
+            member.filename = member.filename.replace("\\", "/")  # as some programs of Windows write it
+            if ".." in PurePosixPath(member.filename).parts or PurePosixPath(member.filename).is_absolute():
                 raise InputError(f"{path}: {member.filename!r} would lie outside of its folder; pack it again")
+        if twice := [name for name, often in Counter(member.filename for member in members).items() if often > 1]:
+            raise InputError(f"{path} has {len(twice)} names twice, {twice[0]!r} first; pack it again")
         folder.mkdir(parents=True, exist_ok=True)
         _check_room(folder, sum(member.file_size for member in members), path)
         for member in members:
@@ -252,6 +302,10 @@ def _sound(path: Path) -> Iterator[None]:
         yield
     except (InputError, MemoryError):
         raise
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise InputError(f"{path} is not unpacked: the disk is full; free some space, then run again") from error
+        raise InputError(f"{path} cannot be read ({error}); make or copy it again") from error
     except Exception as error:  # on broken bytes readers of archives and tables raise about anything
         short = " ".join(str(error).split())[:200] or type(error).__name__
         raise InputError(f"{path} cannot be read ({short}); make or copy it again") from error

@@ -93,7 +93,7 @@ class Crop(Section):
         ratio = width.double() / height
         lower = (width.double() / self.ratio_min).round().long().where(ratio < self.ratio_min, height)
         narrower = (height.double() * self.ratio_max).round().long().where(ratio > self.ratio_max, width)
-        return lower, narrower
+        return lower.clamp(min=1), narrower.clamp(min=1)
 
 
 def center_boxes(sizes: Int[Tensor, "b 2"], size: int) -> CropBoxes:

@@ -9,13 +9,16 @@ from torch import Tensor
 def gaussian_blur(images: Float[Tensor, "b c h w"], sigma: Float[Tensor, "b"], taps: int) -> Float[Tensor, "b c h w"]:
     """Blur with a kernel of `taps` pixels, borders mirrored without repeating the border pixel.
 
-    Equal to torchvision's gaussian_blur with kernel size `taps`; a sigma far below a pixel is the identity.
+    Equal to torchvision's gaussian_blur with kernel size `taps`; a sigma far below a pixel is the identity. An image
+    of fewer pixels than half the kernel is blurred by as many as it has.
     """
-    reach = taps // 2
-    offset = torch.arange(-reach, reach + 1, device=images.device)
-    kernel = (-0.5 * (offset / sigma[:, None]) ** 2).softmax(dim=1)  # (b, taps)
-    padded = F.pad(images, (reach, reach, reach, reach), mode="reflect")
-    return _slide(_slide(padded, kernel, dim=2), kernel, dim=3)
+    for dim in (2, 3):
+        reach = min(taps // 2, images.shape[dim] - 1)  # a border has no more pixels to mirror
+        offset = torch.arange(-reach, reach + 1, device=images.device)
+        kernel = (-0.5 * (offset / sigma[:, None]) ** 2).softmax(dim=1)  # (b, taps)
+        pad = (0, 0, reach, reach) if dim == 2 else (reach, reach, 0, 0)
+        images = _slide(F.pad(images, pad, mode="reflect"), kernel, dim)
+    return images
 
 
 def _slide(images: Float[Tensor, "b c _h _w"], kernel: Float[Tensor, "b taps"], dim: int) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor
 from annulus.device.copies import to_device
 from annulus.errors import InputError
 from annulus.views.operators import check_generator
-from annulus.views.recipe import augment, check_images
+from annulus.views.recipe import augment, check_images, check_size, check_sizes
 from annulus.views.sets import view_set
 from annulus.views.settings import ViewSet
 from annulus.views.shown import Shown, seen_in, whole
@@ -48,6 +48,7 @@ def views_of(
         InputError: as `augment`; when the images do not hold the last patch.
     """
     check_images(images)
+    check_size(size)
     views = view_set(views)
     if not isinstance(generators, Sequence) or not generators:
         raise InputError(f"generators {generators!r}: give a list of torch.Generator(), one for each view")
@@ -56,6 +57,8 @@ def views_of(
     if shown is None:
         shown = [whole(len(images))] * len(generators)
     seen = seen_in(shown)
+    if sizes is not None:
+        check_sizes(sizes, images, shown[0].batch, seen)
     if views.patches is not None:
         smallest = min(images.shape[2:]) if sizes is None else int(sizes.min())
         views.patches.check(smallest, size, len(generators))

@@ -218,6 +218,8 @@ def _changed(name: str, images: View, magnitudes: Float[Tensor, "b"]) -> View:
 
 def _sharpness(images: View, factors: Float[Tensor, "b"]) -> View:
     """Blend with a smoothed image, whose border is the image's own: factor 1 is the image itself."""
+    if min(images.shape[2:]) < 3:  # all border
+        return images
     kernel = torch.ones(3, 3, device=images.device)
     kernel[1, 1] = 5
     smooth = images.clone()

@@ -16,6 +16,7 @@ from numbers import Integral
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
@@ -98,10 +99,11 @@ def augment(
     views = view_set(views)
     if views.patches is not None:
         raise InputError("a set with patches makes several views of each image together; call annulus.views.views_of")
-    height, width = images.shape[2:]
     batch = len(images) if shown is None else shown.batch
     if sizes is not None:
         check_sizes(sizes, images, batch, None if shown is None else shown.rows)
+        images, sizes = _padded(images, sizes), sizes.long()
+    height, width = images.shape[2:]
     squares = torch.tensor([[height, width]]).expand(batch, 2)
     with threads(1):  # others take longer to start than some thousand numbers, and then spin beside a GPU's queue
         recipe = draw_recipe(views, squares if sizes is None else sizes, generator)
@@ -124,6 +126,14 @@ def augment(
     return view
 
 
+def _padded(images: UInt8[Tensor, "v 3 _h _w"], sizes: Int[Tensor, "b 2"]) -> UInt8[Tensor, "v 3 h w"]:
+    """As large as the longest of the whole batch, for that decides how a view is made: in 8 bits or not."""
+    if len(sizes) == 0:
+        return images
+    high, wide = (max(0, most - own) for most, own in zip(sizes.amax(dim=0).tolist(), images.shape[2:], strict=True))
+    return F.pad(images, (0, wide, 0, high)) if high or wide else images
+
+
 def check_images(images: Tensor) -> None:
     """Refuse what is no batch of stored images.
 
@@ -143,8 +153,11 @@ def check_sizes(sizes: Tensor, images: Tensor, batch: int, rows: Tensor | None =
     Raises:
         InputError: unless there are two whole numbers on the CPU for each of the batch, from 1 to the images' own.
     """
-    if not isinstance(sizes, Tensor) or sizes.is_floating_point() or sizes.shape != (batch, 2) or sizes.is_cuda:
-        raise InputError(f"sizes are {described(sizes)}: give whole numbers ({batch}, 2) on the CPU, height and width")
+    known = isinstance(sizes, Tensor) and sizes.dtype in (torch.int32, torch.int64) and not sizes.is_cuda
+    if not known or sizes.shape != (batch, 2):
+        raise InputError(
+            f"sizes are {described(sizes)}: give int64 of shape ({batch}, 2) on the CPU, height and width of each image"
+        )
     own = sizes if rows is None else sizes[rows]
     if len(own) and not (own.min() >= 1 and (own <= torch.tensor(images.shape[2:])).all()):
         raise InputError(
