@@ -127,6 +127,24 @@ def test_a_failed_download_says_what_to_do(cifar10, tmp_path):
         open_download("cifar10", tmp_path / "root", 32)
 
 
+def test_a_whole_archive_stays_where_its_files_could_not_be_written_and_a_part_of_one_goes(
+    cifar10, tmp_path, monkeypatch
+):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(utils, "extract_archive", full)
+    kept = tmp_path / "root" / CIFAR10.filename
+    with pytest.raises(InputError, match="No space left on device"):
+        open_download("cifar10", tmp_path / "root", 32)
+    assert kept.exists()
+    kept.unlink()
+    monkeypatch.setattr(CIFAR10, "tgz_md5", "0" * 32)
+    with pytest.raises(InputError, match="cannot be downloaded"):
+        open_download("cifar10", tmp_path / "root", 32)
+    assert not kept.exists()
+
+
 def test_a_server_that_falls_silent_is_given_up(tmp_path, monkeypatch):
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setattr("annulus.datasets.downloads.SECONDS_OF_SILENCE", 0.2)

@@ -85,7 +85,6 @@ generator is a NoneType: views are drawn on the CPU, the same for   | views_of(i
 size '8': give the side of a view in pixels, a whole number from 1  | views_of(images, far, "8", [random] * 2)
 sizes are torch.float32 of shape (2, 2): give int64 of shape (2, 2) | views_of(images, far, 8, [random], sizes=own / 2)
 sizes are torch.int64 of shape (1, 2): give int64 of shape (2, 2)   | views_of(images, far, 8, [random], sizes=own[:1])
-sizes are a list: give int64 of shape (2, 2) on the CPU, height and | views_of(images, far, 8, [random], sizes=[[8]] * 2)
 sizes from [32, 20] to [32, 40] (height, width) of images (32, 32): | views_of(images, far, 8, [random], sizes=own)
 torch.uint8 of shape (2, 3, 32, 32): give an operator float views   | solarize(images, random)
 torch.float32 of shape (3, 32, 32): give an operator float views of | solarize(floats[0], random)

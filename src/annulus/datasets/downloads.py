@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Int64, UInt8
 from torch import Tensor
 from torchvision.datasets import CIFAR10, CIFAR100, STL10
+from torchvision.datasets.utils import check_integrity
 
 from annulus.datasets.source import Source
 from annulus.errors import InputError
@@ -37,8 +38,8 @@ def open_download(name: str, root: Path, image_size: int, unlabelled: bool = Fal
         with patience(SECONDS_OF_SILENCE):
             sets = {split: _open(kind, root, split, unlabelled) for split in ("train", "test")}
     except (OSError, RuntimeError, EOFError, tarfile.TarError, http.client.HTTPException) as error:
-        if not stood_there and archive.is_file():  # an incomplete download
-            archive.unlink()
+        if not stood_there and archive.is_file() and not check_integrity(str(archive), kind.tgz_md5):
+            archive.unlink()  # an incomplete download; a whole one stays, whatever became of its files
         raise InputError(
             f"dataset {name} is not in {root} and cannot be downloaded ({error}). "
             f"Put {kind.filename} from {kind.url} there by hand, "
