@@ -264,7 +264,7 @@ def test_the_command_finds_the_repository_from_a_folder_of_it_and_ends_quietly_i
     (root / "stages").mkdir()
     with (
         chdir(root / "stages"),
-        pytest.raises(SystemExit, match="is in no checkout of annulus"),
+        pytest.raises(InputError, match="is in no checkout of annulus"),
     ):
         main(["HEAD"])
     (root / ".dvc").mkdir()
@@ -287,7 +287,7 @@ def test_the_command_prints_the_table_as_markdown_and_draws_the_curves(root, cap
     named = [line for line in drawn[0].axes[0].lines if not line.get_label().startswith("_")]
     curves = [(line.get_xdata().tolist(), line.get_ydata().tolist()) for line in named]
     assert curves == [([1, 2], [10, 20])] * 2, "the means over seeds of both sides"
-    with pytest.raises(SystemExit, match=r"ERROR: --figure .*curves.pdf: the name must end in .png or .svg"):
+    with pytest.raises(InputError, match=r"^--figure .*curves.pdf: the name must end in .png or .svg"):
         main(["HEAD", "--root", str(root), "--figure", str(root / "curves.pdf")])
 
 

@@ -9,6 +9,7 @@ from measured import measure_study
 from test_compare import experiment, files, root, write  # noqa: F401 (root is a fixture)
 
 from annulus.compare import all_runs, runs
+from annulus.errors import InputError
 
 
 @pytest.fixture
@@ -77,14 +78,10 @@ def test_a_run_of_other_code_is_left_out_with_a_warning(studies, tmp_path, caplo
 
 
 def test_a_missing_pyarrow_and_another_ending_are_one_sentence(studies, tmp_path, monkeypatch):
-    with pytest.raises(
-        SystemExit, match=r"^ERROR: .*runs\.xlsx ends in '\.xlsx'; name a file that ends in \.csv or \.p"
-    ):
+    with pytest.raises(InputError, match=r"runs\.xlsx ends in '\.xlsx'; name a file that ends in \.csv or \.p"):
         runs.main(["--root", str(studies), "--to", str(tmp_path / "runs.xlsx")])
     monkeypatch.setattr(all_runs, "find_spec", lambda name: None)
-    with pytest.raises(
-        SystemExit, match=r"^ERROR: .*runs\.parquet is Parquet, which needs pyarrow: pip install pyarrow, o"
-    ):
+    with pytest.raises(InputError, match=r"runs\.parquet is Parquet, which needs pyarrow: pip install pyarrow, o"):
         runs.main(["--root", str(studies), "--to", str(tmp_path / "runs.parquet")])
 
 

@@ -64,7 +64,7 @@ def test_one_seed_of_one_epoch_is_a_level_line():
 
 
 def test_the_command_colours_a_terminal_alone_and_a_missing_curve_is_one_sentence(tmp_path, capsys, monkeypatch):
-    with pytest.raises(SystemExit, match=r"ERROR: workspace has no learning curve .*run `dvc repro`"):
+    with pytest.raises(InputError, match=r"^workspace has no learning curve .*run `dvc repro`"):
         main(["--root", str(tmp_path)])
     (tmp_path / "metrics/main").mkdir(parents=True)
     (tmp_path / "metrics/main/pretrain_history.csv").write_text(f"seed,epoch,{NEAREST}\n0,1,10\n0,2,20\n")

@@ -105,16 +105,16 @@ def test_the_command_draws_a_revision_from_dvc_s_cache_beside_the_workspace(root
     assert base.queries.tolist() == head.queries.tolist() == list(range(6))
     assert base.nearest[:, 0].tolist() == [0, 1, 2, 3, 4, 5]
     assert head.nearest[:, 0].tolist() == [3, 4, 5, 6, 7, 8]
-    with pytest.raises(SystemExit, match=r"ERROR: --neighbours near\.svg: the name must end in \.png"):
+    with pytest.raises(InputError, match=r"^--neighbours near\.svg: the name must end in \.png"):
         main(["HEAD", "--root", str(root), "--neighbours", "near.svg"])
 
 
 def test_what_is_not_there_or_of_other_images_is_one_sentence(root):
     save_images(root / "data/main/images/test.safetensors", stripes(6, 2))
-    with pytest.raises(SystemExit, match="and workspace have other images; neighbours are compared on the same ones"):
+    with pytest.raises(InputError, match="and workspace have other images; neighbours are compared on the same ones"):
         main(["HEAD", "--root", str(root), "--neighbours", str(root / "near.png")])
     made(root / "data/main", 0)  # as after a switch to another branch, without its data
-    with pytest.raises(SystemExit, match=r"data/main/features is not what dvc.lock names; `dvc repro` brings or makes"):
+    with pytest.raises(InputError, match=r"data/main/features is not what dvc.lock names; `dvc repro` brings or makes"):
         main(["HEAD", "--root", str(root), "--neighbours", str(root / "near.png")])
     shutil.rmtree(root / ".dvc/cache")
     with ExitStack() as stack, pytest.raises(InputError, match=r"data/main/images is not in DVC's cache .*`dvc fetch`"):

@@ -98,6 +98,6 @@ def test_a_run_without_such_a_picture_is_refused(run, samplers, tmp_path):
     with pytest.raises(InputError, match=r"no picture: .*hold none of the memory's 299 other rows"):
         scene_of(run, LABELS, narrow, seed=0)
     stated_params(tmp_path / "params.yaml")
-    with pytest.raises(SystemExit, match=r"ERROR: .*snapshots/0\.safetensors is missing"):
+    with pytest.raises(InputError, match=r"snapshots/0\.safetensors is missing"):
         main(["--root", str(tmp_path), "--svg", str(tmp_path / "a.svg")])
     assert not (tmp_path / "a.svg").exists()

@@ -198,7 +198,7 @@ def test_a_user_s_mistake_is_one_sentence(tmp_path):
         ("none", "timm", ".safetensors", r"none\.safetensors"),
     ):
         arguments = [f"{tmp_path}/{name}.safetensors", "--to", library, f"{tmp_path}/out{ending}"]
-        with pytest.raises(SystemExit, match=rf"^ERROR: .*{sentence}"):
+        with pytest.raises(InputError, match=sentence):
             main(arguments)
 
 

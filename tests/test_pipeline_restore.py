@@ -84,5 +84,5 @@ def test_a_stage_that_runs_still_is_named_and_nothing_is_put_back(root, capsys):
 
 
 def test_git_that_refuses_is_one_sentence(tmp_path):
-    with pytest.raises(SystemExit, match=r"ERROR: cannot ask git in .*: it is no git repository"):
+    with pytest.raises(InputError, match=r"^cannot ask git in .*: it is no git repository"):
         main(["--root", str(tmp_path)])

@@ -134,7 +134,7 @@ def test_a_near_miss_is_one_sentence(capsys, checkout):
         (["x", "--study", "cifar"], r"'cifar' is no study with the papers' tables; did you mean 'cifar10'\?"),
         (["x", "--scale", "papr"], r"'papr' is none of tiny, demo, paper; did you mean 'paper'\?"),
     ):
-        with pytest.raises(SystemExit, match=rf"^ERROR: .*{sentence}"):
+        with pytest.raises(InputError, match=sentence):
             line.main([*words, "--root", str(checkout)])
     with pytest.raises(InputError, match="no study with the papers' tables"):
         Presets(checkout, "spirals")

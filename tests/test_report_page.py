@@ -15,6 +15,7 @@ import report_root
 from browser import Browser
 from report_root import Parsed
 
+from annulus.errors import InputError
 from annulus.report.claims.verdicts import VERDICTS
 from annulus.report.command import main
 from annulus.report.page.content import confusion, gather
@@ -288,10 +289,10 @@ def test_the_command_writes_both_files_and_prints_where_or_says_in_a_sentence_wh
     paths[0].unlink()
     paths[0].mkdir()
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit, match=r"^ERROR: .* is in no checkout of annulus .*; give --root$"):
+    with pytest.raises(InputError, match=r" is in no checkout of annulus .*; give --root$"):
         main([])
     for root, sentence in ((".", "cannot write .*: Is a directory"), ("no", "--root .*no is no folder; name the rep")):
-        with pytest.raises(SystemExit, match=f"^ERROR: {sentence}"):
+        with pytest.raises(InputError, match=f"^{sentence}"):
             main(["--root", str(tmp_path / root)])
 
 

@@ -150,7 +150,7 @@ def test_what_cannot_be_is_refused_in_a_sentence_before_anything_runs(checkout, 
         (2, f"{of} --workers 5 --gpus-per-worker 0.5", ".*5, each with 0.5 of a GPU, are too many for 2 GPUs; take at"),
     ):
         monkeypatch.setattr(places.torch.cuda, "device_count", lambda gpus=gpus: gpus)
-        with pytest.raises(SystemExit, match=f"^ERROR: {sentence}"):
+        with pytest.raises(InputError, match=f"^{sentence}"):
             main(words.split())
     assert not list(Path(".annulus").glob("sweeps/2*"))
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 import annulus
-from annulus.errors import nearest
+from annulus.errors import InputError, nearest
 
 # The module whose `main` a command calls, and its line of --help.
 COMMANDS = {
@@ -57,6 +57,8 @@ def _call(module: str, arguments: Sequence[str]) -> None:
             program.main(arguments)
         finally:
             sys.stdout.flush()
+    except InputError as error:
+        raise SystemExit(f"ERROR: {error}") from None
     except BrokenPipeError:  # of `| head`: ends quietly
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more as it ends
         raise SystemExit(1) from None

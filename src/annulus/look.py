@@ -159,7 +159,7 @@ def chosen(params: Path) -> tuple[ViewSet | str, str, int, int]:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Print the table and write the sheet. A user's mistake is one sentence and exit status 1."""
+    """Print the table and write the sheet."""
     parser = argparse.ArgumentParser(prog="annulus look", description=__doc__, allow_abbrev=False)
     parser.add_argument("path", type=Path, help="a folder, a table, an archive: what datasets.photos.root may be")
     parser.add_argument("--views", help="a set of views; by default that of params.yaml, without it gentle")
@@ -170,30 +170,27 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--params", type=Path, default=Path("params.yaml"), help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)
     logging.basicConfig(level=logging.ERROR, format="%(message)s")  # what is left out stands in the table
-    try:
-        views, name, *sizes = chosen(arguments.params)
-        if arguments.views is not None:
-            views, name = _named_views(arguments.views, arguments.params), arguments.views
-        if arguments.sheet.suffix.lower() != ".png":
-            raise InputError(f"--sheet {arguments.sheet} is a PNG's name; let it end in .png")
-        with tempfile.TemporaryDirectory() as unpacked:
-            found = find(arguments.path.expanduser(), Path(unpacked), arguments.classes)
-            files = [found.root / file for file in found.names]
-            with ThreadPoolExecutor(threads()) as pool:
-                looked = list(pool.map(look_at, files))
-            for head, told in report(arguments.path, found, looked):
-                print(f"{head:<14}{told}")
-            good = [file for file, one in zip(files, looked, strict=True) if one.bad is None]
-            if not good:
-                raise InputError(f"no image of {arguments.path} can be read; the table says why")
-            shown = [good[place * len(good) // IMAGES] for place in range(IMAGES)] if len(good) > IMAGES else good
-            write_bytes(arguments.sheet, png(views_sheet(shown, views, *sizes)))
-            told = f"{len(shown)} images at {sizes[0]} px, {VIEWS} views of each (views: {name})"
-            print(f"{'sheet':<14}{arguments.sheet}: {told}")
-            if arguments.params.exists():
-                print(f"{'next':<14}{_line(arguments.path, arguments.classes)}")
-    except InputError as error:
-        raise SystemExit(f"ERROR: {error}") from None
+    views, name, *sizes = chosen(arguments.params)
+    if arguments.views is not None:
+        views, name = _named_views(arguments.views, arguments.params), arguments.views
+    if arguments.sheet.suffix.lower() != ".png":
+        raise InputError(f"--sheet {arguments.sheet} is a PNG's name; let it end in .png")
+    with tempfile.TemporaryDirectory() as unpacked:
+        found = find(arguments.path.expanduser(), Path(unpacked), arguments.classes)
+        files = [found.root / file for file in found.names]
+        with ThreadPoolExecutor(threads()) as pool:
+            looked = list(pool.map(look_at, files))
+        for head, told in report(arguments.path, found, looked):
+            print(f"{head:<14}{told}")
+        good = [file for file, one in zip(files, looked, strict=True) if one.bad is None]
+        if not good:
+            raise InputError(f"no image of {arguments.path} can be read; the table says why")
+        shown = [good[place * len(good) // IMAGES] for place in range(IMAGES)] if len(good) > IMAGES else good
+        write_bytes(arguments.sheet, png(views_sheet(shown, views, *sizes)))
+        told = f"{len(shown)} images at {sizes[0]} px, {VIEWS} views of each (views: {name})"
+        print(f"{'sheet':<14}{arguments.sheet}: {told}")
+        if arguments.params.exists():
+            print(f"{'next':<14}{_line(arguments.path, arguments.classes)}")
 
 
 def _line(path: Path, classes: str) -> str:

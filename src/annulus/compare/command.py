@@ -18,7 +18,7 @@ STALE = 3  # the exit status where a side's numbers are not of its parameters
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Print the table. A user's mistake is one sentence and exit status 1; numbers of something else end with STALE."""
+    """Print the table. Numbers of something else end with the exit status STALE."""
     parser = argparse.ArgumentParser(prog="annulus compare", description=__doc__)
     parser.add_argument("base", help="a git revision, a DVC experiment's name, or `workspace`")
     parser.add_argument("head", nargs="?", default=WORKSPACE, help="the same; by default the workspace")
@@ -30,22 +30,19 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--csv", type=Path, help="write the table there too")
     parser.add_argument("--root", type=Path, help="the repository; by default the one of the working directory")
     arguments = parser.parse_args(argv)
-    try:
-        if arguments.figure is not None and arguments.figure.suffix not in (".png", ".svg"):
-            raise InputError(f"--figure {arguments.figure}: the name must end in .png or .svg")
-        if arguments.neighbours is not None and arguments.neighbours.suffix != ".png":
-            raise InputError(f"--neighbours {arguments.neighbours}: the name must end in .png")
-        root, names = arguments.root or repository(Path()), (arguments.base, arguments.head)
-        sides = tuple(read_side(root, name) for name in names)
-        comparison = compare(*sides)
-        if arguments.figure is not None and not comparison.stale:
-            draw(comparison, arguments.figure)
-        if arguments.neighbours is not None and not comparison.stale:
-            draw_neighbours(root, names, sides, arguments.neighbours)
-        if arguments.csv is not None and not comparison.stale:
-            write_table(arguments.csv, as_rows(comparison))
-    except InputError as error:
-        raise SystemExit(f"ERROR: {error}") from None
+    if arguments.figure is not None and arguments.figure.suffix not in (".png", ".svg"):
+        raise InputError(f"--figure {arguments.figure}: the name must end in .png or .svg")
+    if arguments.neighbours is not None and arguments.neighbours.suffix != ".png":
+        raise InputError(f"--neighbours {arguments.neighbours}: the name must end in .png")
+    root, names = arguments.root or repository(Path()), (arguments.base, arguments.head)
+    sides = tuple(read_side(root, name) for name in names)
+    comparison = compare(*sides)
+    if arguments.figure is not None and not comparison.stale:
+        draw(comparison, arguments.figure)
+    if arguments.neighbours is not None and not comparison.stale:
+        draw_neighbours(root, names, sides, arguments.neighbours)
+    if arguments.csv is not None and not comparison.stale:
+        write_table(arguments.csv, as_rows(comparison))
     print(as_markdown(comparison) if arguments.markdown else as_text(comparison))
     if comparison.stale:
         raise SystemExit(STALE)

@@ -96,13 +96,10 @@ def _painted(mark: str, colour: int, coloured: bool) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Print the curve. A user's mistake is one sentence and exit status 1."""
+    """Print the curve."""
     parser = argparse.ArgumentParser(prog="annulus curve", description=__doc__)
     parser.add_argument("--root", type=Path, help="the repository; by default the one of the working directory")
     arguments = parser.parse_args(argv)
-    try:
-        rows = read_curves(files_of(arguments.root or repository(Path()), WORKSPACE))
-        coloured = sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
-        print(as_text(rows, shutil.get_terminal_size().columns, coloured))
-    except InputError as error:
-        raise SystemExit(f"ERROR: {error}") from None
+    rows = read_curves(files_of(arguments.root or repository(Path()), WORKSPACE))
+    coloured = sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+    print(as_text(rows, shutil.get_terminal_size().columns, coloured))

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from annulus.compare.all_runs import write_all_runs
 from annulus.compare.sides import files_of, repository
 from annulus.config.params import SECTION_OF
-from annulus.errors import InputError
 from annulus.files.strict import finite, parse_json
 from annulus.pipeline.revision import WORKSPACE, Files, experiments
 from annulus.pipeline.stale import flat, read_yaml, stale
@@ -33,23 +32,20 @@ class Run(NamedTuple):
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Print the table. A user's mistake is one sentence and exit status 1."""
+    """Print the table."""
     parser = argparse.ArgumentParser(prog="annulus runs", description=__doc__)
     parser.add_argument("--most", type=int, default=MOST, help=f"so many experiments, the newest first ({MOST})")
     parser.add_argument("--to", type=Path, metavar="FILE", help="write all runs, a study's too: .csv or .parquet")
     parser.add_argument("--root", type=Path, help="the repository; by default the one of the working directory")
     arguments = parser.parse_args(argv)
-    try:
-        root = arguments.root or repository(Path())
-        named = [(name, commit) for name, commits in experiments(root).items() for commit in commits]
-        if arguments.to is not None:
-            count = write_all_runs(root, [("HEAD", "HEAD"), (WORKSPACE, WORKSPACE), *named], arguments.to)
-            print(f"{arguments.to}: {count} runs")
-            return
-        shown = [(WORKSPACE, WORKSPACE), ("HEAD", "HEAD"), *named[: max(arguments.most, 0)]]
-        runs = [read_run(name, files_of(root, commit)) for name, commit in shown]
-    except InputError as error:
-        raise SystemExit(f"ERROR: {error}") from None
+    root = arguments.root or repository(Path())
+    named = [(name, commit) for name, commits in experiments(root).items() for commit in commits]
+    if arguments.to is not None:
+        count = write_all_runs(root, [("HEAD", "HEAD"), (WORKSPACE, WORKSPACE), *named], arguments.to)
+        print(f"{arguments.to}: {count} runs")
+        return
+    shown = [(WORKSPACE, WORKSPACE), ("HEAD", "HEAD"), *named[: max(arguments.most, 0)]]
+    runs = [read_run(name, files_of(root, commit)) for name, commit in shown]
     print(as_text(runs))
     if hidden := len(named) - len(runs) + 2:
         print(f'\n{hidden} older experiments are not shown: make runs ARGS="--most {len(named)}"')

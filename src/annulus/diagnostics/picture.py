@@ -20,7 +20,6 @@ from annulus.diagnostics.curve import read_curve
 from annulus.diagnostics.measures import load_run
 from annulus.diagnostics.membership import cave_for
 from annulus.diagnostics.scene import Moment, Scene, moments_of, scene_of
-from annulus.errors import InputError
 from annulus.files.images import load_images
 from annulus.files.results import write_text
 
@@ -205,27 +204,24 @@ def _percent(share: float) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Write the SVG. A user's mistake is one sentence and exit status 1."""
+    """Write the SVG."""
     parser = argparse.ArgumentParser(prog="annulus picture", description=__doc__)
     parser.add_argument("--root", type=Path, default=Path(), help="the repository, where `dvc repro` has run")
     parser.add_argument("--svg", type=Path, required=True, help="the file to write")
     parser.add_argument("--annealing", action="store_true", help="draw the selected sampler's set at several epochs")
     arguments = parser.parse_args(argv)
     outputs = arguments.root / "data" / "main"
-    try:
-        params = load_params(arguments.root / "params.yaml")
-        run = load_run(outputs / "snapshots" / f"{params.seeds[0]}.safetensors")
-        labels = load_images(outputs / "images" / "train.safetensors").labels[run.images]
-        scene = scene_of(run, labels, params.samplers, params.seeds[0])
-        if arguments.annealing:
-            curve = read_curve(arguments.root / "metrics" / "main" / "pretrain_history.csv", params.seeds[0])
-            sampler = dict(params.samplers)[params.sampler]
-            if params.sampler == "cave":
-                sampler = cave_for(sampler, len(run.images), run.train_images)
-            content = svg_of_annealing(moments_of(run, curve, labels, sampler, scene.query, params.seeds[0]))
-        else:
-            content = svg(scene)
-        write_text(arguments.svg, content)
-        print(f"{arguments.svg}: the annulus around one image")
-    except InputError as error:
-        raise SystemExit(f"ERROR: {error}") from None
+    params = load_params(arguments.root / "params.yaml")
+    run = load_run(outputs / "snapshots" / f"{params.seeds[0]}.safetensors")
+    labels = load_images(outputs / "images" / "train.safetensors").labels[run.images]
+    scene = scene_of(run, labels, params.samplers, params.seeds[0])
+    if arguments.annealing:
+        curve = read_curve(arguments.root / "metrics" / "main" / "pretrain_history.csv", params.seeds[0])
+        sampler = dict(params.samplers)[params.sampler]
+        if params.sampler == "cave":
+            sampler = cave_for(sampler, len(run.images), run.train_images)
+        content = svg_of_annealing(moments_of(run, curve, labels, sampler, scene.query, params.seeds[0]))
+    else:
+        content = svg(scene)
+    write_text(arguments.svg, content)
+    print(f"{arguments.svg}: the annulus around one image")

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from annulus.encoders import libraries
 from annulus.encoders.encoder import load_encoder
-from annulus.errors import InputError
 from annulus.export import folder, torchscript, transformers
 from annulus.export.card import about_main_line
 
@@ -19,7 +18,7 @@ ENDINGS = {"hub": "", "transformers": "", "torchscript": ".pt", **libraries.ENDI
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Export, then print where, and the lines that load it. A user's mistake is one sentence and exit status 1."""
+    """Export, then print where, and the lines that load it."""
     parser = argparse.ArgumentParser(
         prog="annulus export", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -30,21 +29,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser.parse_intermixed_args(argv)
     library, source = arguments.library, arguments.encoder
     out = arguments.out or source.with_suffix(f".{library}{ENDINGS[library]}")
-    try:
-        encoder = load_encoder(source)
-        match library:
-            case "hub":
-                folder.write_hub(encoder, out, about_main_line(source, arguments.license))
-                usage = folder.usage(out)
-            case "transformers":
-                transformers.write_transformers(encoder, out)
-                usage = transformers.usage(out)
-            case "torchscript":
-                torchscript.write_torchscript(encoder, out)
-                usage = torchscript.usage(out)
-            case _:
-                libraries.export(encoder, library, out)
-                usage = libraries.usage(encoder.config, library, out)
-    except InputError as error:
-        raise SystemExit(f"ERROR: {error}") from None
+    encoder = load_encoder(source)
+    match library:
+        case "hub":
+            folder.write_hub(encoder, out, about_main_line(source, arguments.license))
+            usage = folder.usage(out)
+        case "transformers":
+            transformers.write_transformers(encoder, out)
+            usage = transformers.usage(out)
+        case "torchscript":
+            torchscript.write_torchscript(encoder, out)
+            usage = torchscript.usage(out)
+        case _:
+            libraries.export(encoder, library, out)
+            usage = libraries.usage(encoder.config, library, out)
     print(f"# {out}\n{usage}")

@@ -56,10 +56,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if arguments.part is not None:
         print(json.dumps([*PARTS[arguments.part](pick_device(), Sizes())]))
         return
-    try:
-        sound = check(arguments.out, arguments.seconds, in_own_process)
-    except InputError as error:
-        raise SystemExit(f"ERROR: {error}") from None
+    sound = check(arguments.out, arguments.seconds, in_own_process)
     raise SystemExit(not sound)
 
 

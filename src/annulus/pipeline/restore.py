@@ -20,14 +20,11 @@ EXPERIMENT_HEAD = "refs/exps/exec/EXEC_HEAD"  # where DVC detached HEAD
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Restore, and print each step. A user's mistake is one sentence and exit status 1."""
+    """Restore, and print each step."""
     parser = argparse.ArgumentParser(prog="annulus restore", description=__doc__)
     parser.add_argument("--root", type=Path, default=Path(), help="the repository")
     root = parser.parse_args(argv).root
-    try:
-        print("\n".join(restore(root)))
-    except InputError as error:
-        raise SystemExit(f"ERROR: {error}") from None
+    print("\n".join(restore(root)))
 
 
 def restore(root: Path) -> list[str]:

@@ -17,18 +17,15 @@ from annulus.report.page.markdown import markdown
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Write data/report/index.html and report.md under --root. A user's mistake is one sentence and exit status 1."""
+    """Write data/report/index.html and report.md under --root."""
     parser = argparse.ArgumentParser(prog="annulus report", description=__doc__)
     parser.add_argument("--root", type=Path, help="the repository; by default the one of the working directory")
     given = parser.parse_args(argv).root
-    try:
-        root = given or repository(Path())
-        if not root.is_dir():
-            raise InputError(f"--root {root} is no folder; name the repository's")
-        report = gather(root, datetime.now(UTC))
-        for name, content in (("index.html", html(report)), ("report.md", markdown(report))):
-            path = root / "data" / "report" / name
-            write_text(path, content)
-            print(path)
-    except InputError as error:
-        raise SystemExit(f"ERROR: {error}") from None
+    root = given or repository(Path())
+    if not root.is_dir():
+        raise InputError(f"--root {root} is no folder; name the repository's")
+    report = gather(root, datetime.now(UTC))
+    for name, content in (("index.html", html(report)), ("report.md", markdown(report))):
+        path = root / "data" / "report" / name
+        write_text(path, content)
+        print(path)

@@ -28,17 +28,17 @@ log = logging.getLogger("annulus")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run a sweep. A user's mistake is one sentence and exit status 1."""
+    """Run a sweep."""
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     arguments = _parser().parse_args(argv)
     folder = (SWEEPS / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}").absolute()
     try:
         failed = sweep(arguments, folder)
-    except InputError as error:
+    except InputError:
         with suppress(OSError):
             folder.rmdir()  # where it has no logs yet
-        raise SystemExit(f"ERROR: {error}") from None
+        raise
     except KeyboardInterrupt:
         raise SystemExit("stopped; the same command goes on where the runs stand") from None
     if failed:

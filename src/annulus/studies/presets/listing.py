@@ -5,19 +5,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from annulus.compare.sides import repository
-from annulus.errors import InputError
 from annulus.studies.presets.preset import STUDY, Presets
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Print the list. A user's mistake is one sentence and exit status 1."""
+    """Print the list."""
     parser = argparse.ArgumentParser(prog="annulus presets", description=__doc__)
     add_study(parser)
     arguments = parser.parse_args(argv)
-    try:
-        presets = Presets(arguments.root or repository(Path()), arguments.study, arguments.scale)
-    except InputError as error:
-        raise SystemExit(f"ERROR: {error}") from None
+    presets = Presets(arguments.root or repository(Path()), arguments.study, arguments.scale)
     print(as_text(presets))
     print('\nannulus preset "NAME" prints the command that runs one, and its hours')
 
