@@ -254,9 +254,10 @@ def test_a_stopped_or_killed_stage_goes_on_and_only_what_was_not_finished_is_com
     assert begun() == ["1", "2"]
     found = ResumableTasks(file, {}, piece).run([1, 2, (64, 0)])
     assert begun() == ["2", "(64, 0)"]
-    assert found == [piece({}, key) for key in (1, 2, (64, 0))]
+    assert found == {key: piece({}, key) for key in (1, 2, (64, 0))}
     begun()
-    assert ResumableTasks(file, {}, piece).run([2, 1]) == found[1::-1]
+    again = ResumableTasks(file, {}, piece).run([2, 1])
+    assert list(again.items()) == [(2, found[2]), (1, found[1])]
     assert begun() == []
 
 
@@ -314,13 +315,13 @@ def test_where_a_task_stands_is_kept_until_its_result_is(cores, monkeypatch):
         with pytest.raises(InputError, match="the disk is full"):
             tasks.run([1])
     assert [path.parts[2] for path in states()] == ["within"]
-    assert tasks.run([1]) == [{"key": 1}]
+    assert tasks.run([1]) == {1: {"key": 1}}
     assert [path.parts[2] for path in states()] == ["a stage"]
 
 
 def test_tasks_of_a_gpu_are_computed_as_its_computations_are(monkeypatch):
     given = []
-    monkeypatch.setattr(module, "map_processes", lambda *_, device, **__: given.append(device.type) or [])
+    monkeypatch.setattr(module, "map_processes", lambda *_, device, **__: given.append(device.type) or [{}])
     for device in ("cpu", "cuda"):
         ResumableTasks("a stage", {}, piece, torch.device(device)).run([1])
     assert given == ["cpu", "cuda"]
@@ -338,4 +339,4 @@ def test_the_workers_of_a_killed_stage_end_with_it_and_it_can_be_run_again(cores
     while found is None:
         with suppress(InputError):  # for a moment: process N is already computing this variant
             found = ResumableTasks("a stage", {}, slow_once).run([1, 2])
-    assert found == [{"key": 1}, {"key": 2}]
+    assert found == {1: {"key": 1}, 2: {"key": 2}}

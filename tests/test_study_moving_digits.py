@@ -47,9 +47,8 @@ def test_sharings_of_which_none_holds_another_have_no_pair_and_the_stage_ends(tm
             self.done = lambda: None
 
         def run(self, keys):
-            return [
-                dict.fromkeys(("digit", "background", "position"), torch.ones(2)) | {"loss_nats": 1.0} for _ in keys
-            ]
+            result = dict.fromkeys(("digit", "background", "position"), torch.ones(2)) | {"loss_nats": 1.0}
+            return dict.fromkeys(keys, result)
 
     stage = script("stages/moving_digits/table.py")
     monkeypatch.setattr(stage, "ResumableTasks", Ran)

@@ -20,8 +20,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     points = {point["offset"]: point["run"] for point in settings["points"]}
     shared = {"sets": sets, "hashes": sets.hashes, "points": points}
     tasks = ResumableTasks("distance", shared, evaluate_offset, pick_device(), training_state)
-    keys = [(offset, seed) for offset in points for seed in settings["seeds"]]
-    results = dict(zip(keys, tasks.run(keys), strict=True))
+    results = tasks.run([(offset, seed) for offset in points for seed in settings["seeds"]])
     runs = {
         (name, offset): {seed: outcomes(results[offset, seed], name) for seed in settings["seeds"]}
         for name in probes

@@ -18,10 +18,10 @@ PATHS = ["points"]
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     params = filled(ConditionalParams, settings["params"])
     tasks = ResumableTasks("conditional", params, train_variant)
-    estimates = zip(params.variants, tasks.run(list(params.variants)), strict=True)
+    estimates = tasks.run(list(params.variants))
     information = digits(SumOfGaussians().information)
     of_all = {"seeds": len(params.seeds), "information_nats": information, "scale": settings["scale"]}
-    write_table(paths.points, [row | of_all for name, nats in estimates for row in rows(name, params, nats)])
+    write_table(paths.points, [row | of_all for name, nats in estimates.items() for row in rows(name, params, nats)])
     return Results({}, written=tasks.done)
 
 

@@ -32,7 +32,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
             log.warning("%s", warning)
     tasks = ResumableTasks("gaussians", params, estimates)
     keys = sorted(((pairs, seed) for pairs in params.pairs for seed in seeds), reverse=True)  # the longest first
-    results = dict(zip(keys, tasks.run(keys), strict=True))
+    results = tasks.run(keys)
     rows = [
         row(params, method, nats, pairs, [results[pairs, seed]["nats"][method][place] for seed in seeds])
         for place, nats in enumerate(params.information)

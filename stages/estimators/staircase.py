@@ -23,10 +23,9 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     for warning in warnings_for(params):
         log.warning("%s", warning)
     tasks = ResumableTasks("staircase", params, follow, pick_device())
-    keys = [(name, seed) for name in BOUNDS]
     runs = {
         (name, alpha): result["nats"][place]
-        for (name, _), result in zip(keys, tasks.run(keys), strict=True)
+        for (name, _), result in tasks.run([(name, seed) for name in BOUNDS]).items()
         for place, alpha in enumerate(params.alphas)
     }
     write_table(paths.curves, [row for key, nats in runs.items() for row in curve(params, *key, nats)])

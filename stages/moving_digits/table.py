@@ -20,8 +20,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     params, seeds = filled(TrainingParams, settings["training"]), settings["seeds"]
     inputs = {"images": paths.images, "content": hash_files(paths.images)}
     tasks = ResumableTasks("moving_digits", {**settings, **inputs}, evaluate_sharing, pick_device())
-    keys = [(name, seed) for name in names(params) for seed in seeds]
-    outcomes = dict(zip(keys, tasks.run(keys), strict=True))
+    outcomes = tasks.run([(name, seed) for name in names(params) for seed in seeds])
     by_sharing = {name: {seed: outcomes[name, seed] for seed in seeds} for name in names(params)}
     write_table(paths.table, [row | {"scale": settings["scale"]} for row in rows(by_sharing, params)])
     differences = [row | {"scale": settings["scale"]} for row in pairs(by_sharing, params)]

@@ -21,8 +21,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     inputs = {"images": paths.images, "encoders": encoders, "hashes": hash_files(paths.images, *weights)}
     shared = {**settings, **inputs, "episodes_seed": seeds[0]}
     tasks = ResumableTasks("transfer", shared, evaluate_transfer, pick_device())
-    keys = [(variant, seed) for variant in encoders for seed in seeds]
-    outcomes = dict(zip(keys, tasks.run(keys), strict=True))
+    outcomes = tasks.run([(variant, seed) for variant in encoders for seed in seeds])
     right = {variant: {seed: outcomes[variant, seed] for seed in seeds} for variant in encoders}
     counts = {"classes": len(test.classes), "train_images": len(train), "test_images": len(test)}
     few = {name: settings["few_shot"][name] for name in ("ways", "shots", "queries", "episodes", "classifier")}

@@ -151,10 +151,11 @@ class ResumableTasks:
         self.code = hash_code(Path(sys.modules[compute.__module__].__file__))
         self.checkpoints: list[Checkpoint] = []
 
-    def run(self, keys: Sequence[Any]) -> list[Mapping[str, Any]]:
-        """Results of the tasks, in the keys' order; keys are text, numbers, or lists of them."""
+    def run(self, keys: Sequence[Any]) -> dict[Any, Mapping[str, Any]]:
+        """Results of the tasks by key, in the keys' order; keys are text, numbers, or tuples of them."""
         self.checkpoints += [self._checkpoint(key) for key in keys]
-        return list(map_processes(self._one, keys, names=[_words(key) for key in keys], device=self.device))
+        names = [_words(key) for key in keys]
+        return dict(zip(keys, map_processes(self._one, keys, names=names, device=self.device), strict=True))
 
     def done(self) -> None:
         """Delete the checkpoints, once the results are written."""
@@ -179,7 +180,7 @@ class ResumableTasks:
 
 def _words(key: Any) -> str:
     """A task's name where its progress is shown."""
-    return ", ".join(map(_words, key)) if isinstance(key, list | tuple) else str(key)
+    return ", ".join(map(_words, key)) if isinstance(key, tuple) else str(key)
 
 
 def _one_by_one(compute: Callable[[Item], Result], items: Sequence[Item], names: Sequence[str]) -> Iterator[Result]:

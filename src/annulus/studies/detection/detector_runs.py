@@ -54,8 +54,7 @@ def run_encoders(
     hashes = hash_files(*weights, described if root else folder)
     shared = {**settings, "scenes": scenes, "encoders": encoders, "hashes": hashes}
     tasks = ResumableTasks(stage, shared, compute, pick_device(), inner)
-    keys = [(variant, seed) for variant in encoders for seed in seeds]
-    outcomes = dict(zip(keys, tasks.run(keys), strict=True))
+    outcomes = tasks.run([(variant, seed) for variant in encoders for seed in seeds])
     return test, {variant: {seed: outcomes[variant, seed] for seed in seeds} for variant in encoders}, tasks
 
 
