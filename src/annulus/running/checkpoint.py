@@ -136,11 +136,7 @@ class Checkpoint:
         write_torch(self.state, {"computation": self.folder.name, "state": dict(state)})
 
     def done(self) -> None:
-        """Forget the state, as the outputs are written: within the `with` block or after it."""
-        if self._lock.closed:
-            with suppress(InputError), self:  # another process may have begun the same since, and keeps the state
-                self.done()
-            return
+        """Forget the state, as the outputs are written; within the `with` block."""
         for state in self.folder.glob("*.pt"):
             state.unlink()
 
