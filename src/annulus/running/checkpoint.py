@@ -14,7 +14,7 @@ import os
 import shutil
 import socket
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -174,6 +174,13 @@ class Checkpoint:
         lock.write(f"{os.getpid()} {socket.gethostname()}")
         lock.flush()
         return lock
+
+
+def forget(checkpoints: Iterable[Checkpoint]) -> None:
+    """Forget the states of computations whose outputs are written."""
+    for checkpoint in checkpoints:
+        with checkpoint:
+            checkpoint.done()
 
 
 def _sha256(path: Path) -> str:

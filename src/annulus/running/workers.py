@@ -27,7 +27,7 @@ from annulus.device.distributed import world_size
 from annulus.device.threads import cores
 from annulus.errors import InputError
 from annulus.running import progress
-from annulus.running.checkpoint import Checkpoint
+from annulus.running.checkpoint import Checkpoint, forget
 from annulus.running.code import hash_code
 
 try:
@@ -159,9 +159,7 @@ class ResumableTasks:
 
     def done(self) -> None:
         """Delete the checkpoints, once the results are written."""
-        for checkpoint in self.checkpoints:
-            with checkpoint:
-                checkpoint.done()
+        forget(self.checkpoints)
 
     def _one(self, key: Any) -> Mapping[str, Any]:
         with self._checkpoint(key) as checkpoint:

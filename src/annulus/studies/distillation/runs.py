@@ -13,7 +13,7 @@ from annulus.config.params import filled
 from annulus.device.device import described, pick_device
 from annulus.device.distributed import rank
 from annulus.files.images import ImageSet, load_images
-from annulus.running.checkpoint import Checkpoint, hash_files
+from annulus.running.checkpoint import Checkpoint, forget, hash_files
 from annulus.running.code import hash_code
 from annulus.running.workers import map_processes
 from annulus.studies.distillation.classifiers.classifier import Classifier
@@ -91,10 +91,4 @@ def run_seeds(task: Task, seeds: Sequence[int]) -> tuple[dict[int, TrainedClassi
     results = map_processes(
         partial(task.run, device=device), seeds, names=[f"seed {seed}" for seed in seeds], device=device
     )
-    return dict(zip(seeds, results, strict=True)), partial(_forget, task, seeds, device)
-
-
-def _forget(task: Task, seeds: Sequence[int], device: torch.device) -> None:
-    for seed in seeds:
-        with task.checkpoint(seed, device) as checkpoint:
-            checkpoint.done()
+    return dict(zip(seeds, results, strict=True)), lambda: forget(task.checkpoint(seed, device) for seed in seeds)

@@ -9,7 +9,7 @@ from annulus.config.resolved import PRETRAIN, run_of, values
 from annulus.device.device import described, pick_device
 from annulus.encoders.encoder import save_encoder
 from annulus.files.images import load_images
-from annulus.running.checkpoint import Checkpoint
+from annulus.running.checkpoint import Checkpoint, forget
 from annulus.running.code import hash_code
 from annulus.running.workers import map_seeds
 from annulus.studies.runs import hash_images
@@ -39,9 +39,7 @@ class Encoders:
 
     def done(self) -> None:
         """Forget where the runs stood: the encoders are written."""
-        for seed in self.seeds:
-            with self._checkpoint(seed) as checkpoint:
-                checkpoint.done()
+        forget(map(self._checkpoint, self.seeds))
 
     def _one(self, seed: int) -> None:
         device = pick_device()
