@@ -61,15 +61,15 @@ def require(room: str, extra: str, modules: Sequence[str]) -> None:
         )
 
 
-def load_faiss(user: str) -> ModuleType:
-    """faiss, which its CPU build and its GPU build both bring; `user` is what needs it.
+def load_faiss() -> ModuleType:
+    """faiss, which its CPU build and its GPU build both bring.
 
     Raises:
         ModuleNotFoundError: where neither is installed.
     """
     if find_spec("faiss") is None:
         raise ModuleNotFoundError(
-            f"{user} needs faiss, which this Python ({sys.executable}) has not; install one of its builds: "
+            f"k-means on a CPU needs faiss, which this Python ({sys.executable}) has not; install one of its builds: "
             "pip install faiss-cpu, or for a GPU pip install faiss-gpu",
             name="faiss",
         )

@@ -84,8 +84,8 @@ def exact_groups(looked: Sequence[Looked]) -> list[list[int]]:
     return [places for places in groups.values() if len(places) > 1]
 
 
-def near_pairs(looked: Sequence[Looked], most: int = NEAR) -> list[tuple[int, int]]:
-    """Positions of files of other bytes whose hashes differ in at most `most` bits.
+def near_pairs(looked: Sequence[Looked]) -> list[tuple[int, int]]:
+    """Positions of files of other bytes whose hashes differ in at most `NEAR` bits.
 
     A picture of one colour has a hash of zeros: such files are not compared.
     """
@@ -93,7 +93,7 @@ def near_pairs(looked: Sequence[Looked], most: int = NEAR) -> list[tuple[int, in
     hashes = np.array([looked[place].near for place in places], dtype=np.uint64)
     pairs = []
     for row, place in enumerate(places):
-        others = np.flatnonzero(np.bitwise_count(hashes[row + 1 :] ^ hashes[row]) <= most) + row + 1
+        others = np.flatnonzero(np.bitwise_count(hashes[row + 1 :] ^ hashes[row]) <= NEAR) + row + 1
         pairs += [(int(place), int(places[o])) for o in others if looked[places[o]].exact != looked[place].exact]
     return pairs
 

@@ -91,7 +91,7 @@ def kmeans(rows: Float[Tensor, "n d"], clusters: int, iterations: int, runs: int
         raise InputError(f"{clusters} clusters of {len(rows)} rows: give at most as many clusters as rows")
     if rows.is_cuda:
         return lloyd(rows, clusters, iterations, runs, seed)
-    faiss = load_faiss("k-means on a CPU")
+    faiss = load_faiss()
     points = rows.detach().float().numpy()
 
     def assign(run: int) -> Tensor:

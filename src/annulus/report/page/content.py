@@ -162,7 +162,7 @@ def gather(root: Path, now: datetime) -> Report:
         curves=sections["curves"],
         diagnostics=by_seed(metrics, "main/diagnostics.json", "The encoder after the last epoch"),
         diagnostics_figures=sections["diagnostics"],
-        pictures=grids(root, metrics),
+        pictures=grids(root),
         sheets=sheets(root),
         broken=metrics.broken,
         counts={verdict: tally[verdict] for verdict in VERDICTS if tally[verdict]},

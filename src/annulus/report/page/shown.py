@@ -227,7 +227,7 @@ def figure(plot: Plot, metrics: Metrics, found: Sequence[Verdict]) -> Shown:
     return Shown(plot, where, finding, setting, about, drawn)
 
 
-def grids(root: Path, metrics: Metrics) -> Pictures | Empty:
+def grids(root: Path) -> Pictures | Empty:
     try:
         return pictures(root)
     except NoPictures as error:

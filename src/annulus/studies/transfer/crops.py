@@ -90,10 +90,10 @@ def _bad_files(bad: dict[int, str], places: Sequence[int], path: str) -> Iterato
         bad.update(dict.fromkeys(places, f"{path} ({reason(error)})"))
 
 
-def scaled(box: Box, by: float = SCALE) -> Box:
-    """The box scaled by a factor, around the same middle."""
+def scaled(box: Box) -> Box:
+    """The box scaled by `SCALE`, around the same middle."""
     x, y, width, height = box
-    return np.array([x - (by - 1) / 2 * width, y - (by - 1) / 2 * height, by * width, by * height])
+    return np.array([x - (SCALE - 1) / 2 * width, y - (SCALE - 1) / 2 * height, SCALE * width, SCALE * height])
 
 
 def cropped(image: Image.Image, box: Box, size: int) -> UInt8[np.ndarray, "h w 3"]:
