@@ -26,14 +26,19 @@ import annulus
 
 
 def page() -> str:
-    """The page: names of `annulus` first, then of each room those that are not among them."""
-    top = [name for name in annulus.__all__ if not inspect.ismodule(getattr(annulus, name))]
-    parts = [_table("annulus", {name: getattr(annulus, name) for name in top})]
+    """The page: a table for each module."""
+    return HEAD + "\n".join(_table(module, found) for module, found in public().items())
+
+
+def public() -> dict[str, dict[str, Any]]:
+    """What each module makes public: names of `annulus` first, then of each room those that are not among them."""
+    found = {"annulus": {name: one for name in annulus.__all__ if not inspect.ismodule(one := getattr(annulus, name))}}
     for room in ROOMS:
         module = getattr(annulus, room)
-        rest = {name: getattr(module, name) for name in module.__all__ if name not in top}
-        parts += [_table(f"annulus.{room}", rest)] if rest else []
-    return HEAD + "\n".join(parts)
+        rest = {name: getattr(module, name) for name in module.__all__ if name not in found["annulus"]}
+        if rest:
+            found[f"annulus.{room}"] = rest
+    return found
 
 
 def _table(module: str, found: dict[str, object]) -> str:
