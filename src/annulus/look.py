@@ -12,7 +12,7 @@ import shlex
 import statistics
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -147,15 +147,20 @@ def views_sheet(files: Sequence[Path], views: ViewSet | str, image_size: int, vi
     return sheet(rows)
 
 
-def chosen(params: Path) -> tuple[ViewSet | str, str, int, int]:
-    """The views that params.yaml chooses, their name, and the sizes of photos; without a file gentle, 32 px."""
+def chosen(named: str | None, params: Path) -> tuple[ViewSet, str, int, int]:
+    """The named views, or those that params.yaml chooses, their name, and the sizes of photos.
+
+    Without a file: gentle, 32 px.
+    """
     if not params.exists():
-        return "gentle", "gentle", 32, 32
+        name = "gentle" if named is None else named
+        return view_set(name), name, 32, 32
     from annulus.config.file import load_params
 
     settings = load_params(params)
-    photos = settings.datasets.photos
-    return settings.view_sets[settings.views], settings.views, photos.image_size, photos.view_size
+    photos, name = settings.datasets.photos, settings.views if named is None else named
+    views = settings.view_sets[name] if name in settings.view_sets else view_set(name)
+    return views, name, photos.image_size, photos.view_size
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -170,9 +175,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--params", type=Path, default=Path("params.yaml"), help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)
     logging.basicConfig(level=logging.ERROR, format="%(message)s")  # what is left out stands in the table
-    views, name, *sizes = chosen(arguments.params)
-    if arguments.views is not None:
-        views, name = _named_views(arguments.views, arguments.params), arguments.views
+    views, name, *sizes = chosen(arguments.views, arguments.params)
     if arguments.sheet.suffix.lower() != ".png":
         raise InputError(f"--sheet {arguments.sheet} is a PNG's name; let it end in .png")
     with tempfile.TemporaryDirectory() as unpacked:
@@ -202,16 +205,6 @@ def _line(path: Path, classes: str) -> str:
     if classes != "top":
         changes.append(f"datasets.photos.classes={classes}")
     return shlex.join(["dvc", "exp", "run", *(word for change in changes for word in ("-S", change))])
-
-
-def _named_views(name: str, params: Path) -> ViewSet:
-    if params.exists():
-        from annulus.config.file import load_params
-
-        own: Mapping[str, ViewSet] = load_params(params).view_sets
-        if name in own:
-            return own[name]
-    return view_set(name)
 
 
 def _range(values: Sequence[int]) -> str:
