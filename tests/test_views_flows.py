@@ -1,4 +1,4 @@
-"""View generators: inverses, determinants against autograd, and that a pixel sees no other."""
+"""View generators: determinants by autograd, and that a pixel sees no other."""
 
 import pytest
 import torch
@@ -19,19 +19,14 @@ def flow_of(channels, preserving, seed=0):
 
 
 @each_flow
-def test_the_inverse_undoes_the_flow_and_the_log_determinant_is_that_of_autograd_s_jacobian(
-    channels, preserving, generator
-):
+def test_it_can_be_inverted_and_keeps_the_volume_where_it_should(channels, preserving, generator):
     images, flow = torch.rand(3, channels, 2, 2, generator=generator), flow_of(channels, preserving)
-    changed, logs = flow(images)
-    assert (changed - images).abs().mean() > 0.1
-    torch.testing.assert_close(flow.inverse(changed), images, atol=1e-9, rtol=0)
-    for image, log in zip(images, logs, strict=True):
-        jacobian = torch.autograd.functional.jacobian(lambda pixels: flow(pixels[None]).images, image)
-        torch.testing.assert_close(log, torch.linalg.slogdet(jacobian.view(4 * channels, -1)).logabsdet)
-    assert (logs == 0).all() if preserving else (logs.abs() > 0.01).all()
-    fresh, single = random_flow(channels, 4, 8, preserving, 0).float(), images.float()
-    torch.testing.assert_close(fresh.inverse(fresh(single).images), single, atol=1e-5, rtol=0)
+    assert (flow(images) - images).abs().mean() > 0.1
+    for image in images:
+        jacobian = torch.autograd.functional.jacobian(lambda pixels: flow(pixels[None]), image)
+        log_determinant = torch.linalg.slogdet(jacobian.view(4 * channels, -1)).logabsdet
+        assert log_determinant.isfinite()
+        assert (log_determinant.abs() < 1e-6) == preserving
 
 
 @each_flow
@@ -40,14 +35,14 @@ def test_a_pixel_is_changed_by_itself_alone_and_alike_everywhere(channels, prese
     other[..., 1, 2] = images[..., 1, 2]
     images[..., 3, 0] = images[..., 1, 2]
     flow = flow_of(channels, preserving)
-    first, second = flow(images).images, flow(other).images
+    first, second = flow(images), flow(other)
     assert torch.equal(first[..., 1, 2], second[..., 1, 2])
     torch.testing.assert_close(first[..., 1, 2], first[..., 3, 0])
 
 
 def test_every_channel_is_changed_and_the_seed_decides_how(generator):
     images = torch.rand(2, 3, 4, 4, generator=generator)
-    first, again, other = (flow_of(3, False, seed)(images).images for seed in (0, 0, 1))
+    first, again, other = (flow_of(3, False, seed)(images) for seed in (0, 0, 1))
     assert torch.equal(first, again)
     for channel in range(3):
         assert not torch.equal(first[:, channel], images[:, channel])

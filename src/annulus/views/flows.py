@@ -6,21 +6,12 @@ three channels take that place in turn. A volume-preserving coupling shifts, any
 Source: Tian et al. 2020, arXiv:2005.10243, Section 6, Figure 13. The paper does not state depths and widths.
 """
 
-from typing import NamedTuple
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from annulus.device.rng import derive, first_weights
 from annulus.errors import InputError
-
-
-class Flowed(NamedTuple):
-    """Images after a flow, and for each the logarithm of the determinant of the flow's Jacobian."""
-
-    images: Float[Tensor, "b c h w"]
-    log_determinant: Float[Tensor, "b"]
 
 
 class Coupling(nn.Module):
@@ -39,17 +30,10 @@ class Coupling(nn.Module):
             nn.Conv2d(1, hidden, 1), nn.ReLU(), nn.Conv2d(hidden, hidden, 1), nn.ReLU(), nn.Conv2d(hidden, outputs, 1)
         )
 
-    def forward(self, images: Float[Tensor, "b c h w"]) -> Flowed:
+    def forward(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b c h w"]:
         shift, log_scale = self._seen(images)
         result = images.clone()
         result[:, self.others] = images[:, self.others] * log_scale.exp() + shift
-        return Flowed(result, log_scale.sum(dim=(1, 2, 3)))
-
-    def inverse(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b c h w"]:
-        """Inverse of `forward`."""
-        shift, log_scale = self._seen(images)
-        result = images.clone()
-        result[:, self.others] = (images[:, self.others] - shift) * (-log_scale).exp()
         return result
 
     def _seen(self, images: Float[Tensor, "b c h w"]) -> tuple[Float[Tensor, "b o h w"], Float[Tensor, "b o h w"]]:
@@ -76,17 +60,9 @@ class Flow(nn.Module):
             Coupling(channels, number % channels, hidden, volume_preserving) for number in range(couplings)
         )
 
-    def forward(self, images: Float[Tensor, "b c h w"]) -> Flowed:
-        log_determinant = images.new_zeros(len(images))
+    def forward(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b c h w"]:
         for coupling in self.couplings:
-            images, log = coupling(images)
-            log_determinant = log_determinant + log
-        return Flowed(images, log_determinant)
-
-    def inverse(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b c h w"]:
-        """The images that `forward` makes these of."""
-        for coupling in reversed(self.couplings):
-            images = coupling.inverse(images)
+            images = coupling(images)
         return images
 
 

@@ -50,8 +50,8 @@ class ViewGenerator(nn.Module):
         planes = SPACES[self.config.space].of_rgb(images)
         planes = planes.contiguous(memory_format=torch.channels_last)  # a third of the time on a CPU
         if self.config.changes == "all":
-            return self.flow(planes).images.split([1, 2], dim=1)
-        return planes[:, :1], self.flow(planes[:, 1:]).images
+            return self.flow(planes).split([1, 2], dim=1)
+        return planes[:, :1], self.flow(planes[:, 1:])
 
 
 def save_generator(path: Path, generator: ViewGenerator) -> None:
