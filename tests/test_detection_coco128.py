@@ -13,7 +13,7 @@ from annulus.errors import InputError
 from annulus.studies.detection.annotated import Detection, mask_of, rle_of
 from annulus.studies.detection.average_precision import evaluate
 from annulus.studies.detection.coco import read_coco
-from annulus.studies.detection.engines import engine_of
+from annulus.studies.detection.detector_runs import engine_of
 from annulus.studies.detection.tasks import check_engine
 
 COCO128 = Path(__file__).resolve().parents[2] / "shared" / "data" / "coco128.tar"

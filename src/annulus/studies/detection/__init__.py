@@ -24,8 +24,7 @@ heads, detector    torchvision's detection modules around the levels
 fitting            the training loop of both engines
 torchvision_engine, detectron2_engine, detectron2_config
                    detectors of the two libraries, trained and applied
-engines            choice of the engine
-detector_runs      detectors around each encoder, trained and evaluated
+detector_runs      detectors around each encoder, trained by the chosen engine and evaluated
 detected           average precision by variant
 detection_tables   rows of tasks and variants
 semantic           segmentation decoders on its maps

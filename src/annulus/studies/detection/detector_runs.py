@@ -18,13 +18,12 @@ from annulus.running.workers import ResumableTasks
 from annulus.studies.detection.annotated import Annotated, Detection
 from annulus.studies.detection.average_precision import evaluate
 from annulus.studies.detection.bootstrap import resampled
-from annulus.studies.detection.engines import engine_of
 from annulus.studies.detection.params import DetectorParams, TrainingParams
 from annulus.studies.detection.splits import read_splits
+from annulus.studies.detection.tasks import check_engine
 
 RESAMPLES = 100  # of the test pictures, for intervals
 SHOWN = 6  # test pictures in the grid, of the first seed
-
 
 RunsByVariant = Mapping[str, Mapping[int, Mapping[str, Any]]]  # of each variant and seed
 
@@ -79,6 +78,22 @@ def evaluate_detector(settings: Mapping[str, Any], key: tuple[str, int]) -> Mapp
         "loss": loss,
         "shown": first_detections(test, detections),
     }
+
+
+def engine_of(name: str) -> Callable[..., Any]:
+    """`train_and_detect` by torchvision, on every machine, or by Detectron2 where it is installed.
+
+    Raises:
+        InputError: as `check_engine`.
+    """
+    check_engine(name)
+    if name == "detectron2":
+        from annulus.studies.detection import detectron2_engine
+
+        return detectron2_engine.train_and_detect
+    from annulus.studies.detection import torchvision_engine
+
+    return torchvision_engine.train_and_detect
 
 
 def detector_state(settings: Mapping[str, Any], key: tuple[str, int]) -> Checkpoint:
