@@ -201,4 +201,4 @@ def test_detections_of_categories_that_a_picture_does_not_list_are_dropped_as_lv
     means = {name: np.mean([each[f"{name}_percent"] for each in numbers]) for name in LVIS_API}
     assert means == pytest.approx(LVIS_API, abs=1e-9)
     for truth, detections in cases:
-        resampled(truth, detections, 2, 0)
+        resampled(truth, detections, 2)

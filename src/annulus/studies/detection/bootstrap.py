@@ -21,26 +21,24 @@ from annulus.studies.detection.eleven_points import match_detections, mean_preci
 LISTED = 2**20  # results that faster-coco-eval lists at once: a category's in a picture. LVIS has 24 million
 
 
-def resampled(
-    truth: Annotated, detections: Sequence[Detection], resamples: int, seed: int
-) -> dict[str, Float[np.ndarray, " r"]]:
+def resampled(truth: Annotated, detections: Sequence[Detection], resamples: int) -> dict[str, Float[np.ndarray, " r"]]:
     """Each number of `evaluate` without those by size, on the pictures themselves and on `resamples` draws of as many.
 
     NaN where a draw has no object that counts. Detections are matched once; a draw repeats the matches of its pictures.
-    `seed` is the draws' own: two detectors with the same seed and pictures are resampled alike.
+    Two detectors with the same pictures are resampled alike.
 
     Raises:
         InputError: for fewer than two draws.
     """
     if resamples < 2:
         raise InputError(f"resamples: {resamples} tells no variance; take 2 or more, 100 for two digits of an interval")
-    by_draw = _numbers_by_draw(truth, detections, draws(len(truth.pictures), resamples, seed))
+    by_draw = _numbers_by_draw(truth, detections, draws(len(truth.pictures), resamples))
     return {name: np.array([draw.get(name, np.nan) for draw in by_draw]) for name in sorted(by_draw[0])}
 
 
-def draws(pictures: int, resamples: int, seed: int) -> list[Int[np.ndarray, " n"]]:
+def draws(pictures: int, resamples: int) -> list[Int[np.ndarray, " n"]]:
     """Weight of each picture in each resample: first all ones, then counts of drawing as many with replacement."""
-    drawn = torch.randint(pictures, (resamples, pictures), generator=generator(seed, "bootstrap", pictures))
+    drawn = torch.randint(pictures, (resamples, pictures), generator=generator(0, "bootstrap", pictures))
     return [np.ones(pictures, dtype=np.int64), *(np.bincount(row, minlength=pictures) for row in drawn.numpy())]
 
 

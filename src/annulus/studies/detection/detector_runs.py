@@ -71,7 +71,7 @@ def evaluate_detector(settings: Mapping[str, Any], key: tuple[str, int]) -> Mapp
     with detector_state(settings, key) as checkpoint:
         detections, loss = engine(encoder, train, test, detector, training, seed, checkpoint)
     # All variants and seeds with the same draws, so that differences are paired.
-    resamples = resampled(test, detections, RESAMPLES, 0)
+    resamples = resampled(test, detections, RESAMPLES)
     return {
         "ap": evaluate(test, detections),
         "resampled": {name: values.tolist() for name, values in resamples.items()},

@@ -91,5 +91,5 @@ def _classes(picture: Picture, numbers: Mapping[int, int]) -> UInt8[np.ndarray, 
 
 def _resampled(counts: Int64[Tensor, "n c c"]) -> dict[str, list[float]]:
     """Each number on the pictures themselves, and on draws of them that all variants and seeds share."""
-    drawn = [torch.einsum("n,nij->ij", torch.from_numpy(often), counts) for often in draws(len(counts), RESAMPLES, 0)]
+    drawn = [torch.einsum("n,nij->ij", torch.from_numpy(often), counts) for often in draws(len(counts), RESAMPLES)]
     return {name: [number(one) for one in drawn] for name, number in NUMBERS.items()}
