@@ -12,8 +12,8 @@ from annulus.negatives.clusters import kmeans
 from annulus.negatives.samplers import Sampler
 from annulus.negatives.selection import Selection
 from annulus.studies.distillation.contrast import build_contrast
-from annulus.studies.distillation.kd import kd_loss
 from annulus.studies.distillation.memories import SIDES, ContrastiveDistillation
+from annulus.studies.distillation.objective import kd_loss
 from annulus.studies.distillation.params import ContrastParams
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
