@@ -5,8 +5,9 @@ from settings import CPU, SMALL, load, stripes
 
 from annulus.config.resolved import RUN, resolved
 from annulus.files.images import save_images
-from annulus.studies.distance.offsets import OffsetInputs, evaluate_offset, outcomes
+from annulus.studies.distance.offsets import OffsetInputs, evaluate_offset
 from annulus.studies.information import held_out
+from annulus.studies.measured import Outcome
 from annulus.studies.outcomes import metrics_row
 from annulus.studies.runs import load_splits, probe, trial_of
 from annulus.training.setup import build_training
@@ -53,7 +54,7 @@ def test_each_set_is_probed_with_the_encoder_that_saw_patches_of_the_large_image
         assert {len(bits) for bits in right.values()} == {len(splits.test)}
         assert found[name]["history"] == history
 
-    runs = {0: outcomes(found, "two"), 1: outcomes(other, "two")}
+    runs = {0: Outcome(**found["two"]), 1: Outcome(**other["two"])}
     row = metrics_row(("two", 4), runs, runs)
     assert row["held_out_nats"] == pytest.approx(
         (found["two"]["metrics"]["held_out_nats"] + other["two"]["metrics"]["held_out_nats"]) / 2

@@ -8,7 +8,8 @@ from annulus.device.device import pick_device
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
 from annulus.running.workers import ResumableTasks
-from annulus.studies.distance.offsets import OffsetInputs, evaluate_offset, outcomes, training_state
+from annulus.studies.distance.offsets import OffsetInputs, evaluate_offset, training_state
+from annulus.studies.measured import Outcome
 from annulus.studies.outcomes import metrics_row
 
 PATHS = ["large", "first", "second", "offsets"]
@@ -22,7 +23,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     tasks = ResumableTasks("distance", shared, evaluate_offset, pick_device(), training_state)
     results = tasks.run([(offset, seed) for offset in points for seed in settings["seeds"]])
     runs = {
-        (name, offset): {seed: outcomes(results[offset, seed], name) for seed in settings["seeds"]}
+        (name, offset): {seed: Outcome(**results[offset, seed][name]) for seed in settings["seeds"]}
         for name in probes
         for offset in points
     }

@@ -8,7 +8,6 @@ from typing import Any
 from annulus.device.device import described, pick_device
 from annulus.running.checkpoint import Checkpoint
 from annulus.studies.information import check_pairs, held_out
-from annulus.studies.measured import Outcome
 from annulus.studies.runs import hash_images, hash_trial, load_splits, probe, trial_of
 from annulus.training.setup import build_training
 
@@ -48,8 +47,3 @@ def training_state(shared: Mapping[str, Any], key: tuple[Any, int]) -> Checkpoin
     (point, seed), points = key, shared["points"]
     content = {"trial": trial_of(points[point], seed), "images": shared["hashes"], "code": hash_trial()}
     return Checkpoint("transfer", content, device=described(pick_device()))
-
-
-def outcomes(results: Mapping[str, Any], name: str) -> Outcome:
-    """Results of a run on one of the sets."""
-    return Outcome(**results[name])
