@@ -46,14 +46,15 @@ class KeyEncoder(Drawing):
         self.embed = compiled(self.encoder.embeddings)
         self.generator = generator(seed, "shuffle")
 
-    def shown(self, batch: int, steps: int) -> list[Shown]:
-        """Images of the next `steps` batches of which this process makes keys."""
+    def shown(self, batch: int, steps: int) -> list[list[Shown]]:
+        """Of the next `steps` batches: this process's images, which are queries, and those of which it makes keys."""
+        own = share(batch)
         if self.groups is None or self.own_views:
-            return [share(batch)] * steps
+            return [[own, own]] * steps
         state = self.generator.get_state()
         orders = [shuffled(batch, self.generator)[0] for _ in range(steps)]
         self.generator.set_state(state)  # each is drawn again, for good, in its own step
-        return [Shown(local(order).sort().values, batch) for order in orders]
+        return [[own, Shown(local(order).sort().values, batch)] for order in orders]
 
     @torch.no_grad()
     def forward(self, views: Float[Tensor, "b 3 h w"]) -> tuple[Float[Tensor, "all d"], ...]:

@@ -117,8 +117,7 @@ class MoCo(Method):
 
     def shown(self, batch: int, steps: int) -> list[list[Shown]]:
         """Queries of this process's images, and keys of those that come to it when the batch is shuffled."""
-        queries = super().shown(batch, steps)
-        return [[query, key] for (query, _), key in zip(queries, self.keys.shown(batch, steps), strict=True)]
+        return self.keys.shown(batch, steps)
 
     def loss(
         self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"], progress: Progress = END
