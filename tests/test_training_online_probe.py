@@ -23,7 +23,8 @@ METHODS = [{"sampler": "ring"}, {"method": "moco"}, *(pytest.param(each, marks=p
 @pytest.mark.parametrize("changes", METHODS, ids=["ir", "moco", "cmc", "simclr", "simo", "pirl"])
 def test_the_encoder_has_the_same_bits_without_it(changes, untouched_global_randomness):
     trained = [run(changes), run(changes)]
-    trained[1].probe.close()
+    for network in trained[1].probe.networks:
+        network.head._forward_pre_hooks.clear()
     trained[1].probe = None
     histories = [training.run() for training in trained]
     assert_equal_states(*(training.method for training in trained))
@@ -83,9 +84,6 @@ def test_it_sees_the_pooled_features_of_a_step_and_of_no_evaluation(generator):
     assert not probe.seen[0].requires_grad
     encoder.eval()
     torch.testing.assert_close(probe.seen[0].shape, encoder.pooled(images).shape)
-    probe.close()
-    encoder.train()(images)
-    assert not probe.seen
 
 
 def test_it_learns_classes_that_features_separate():

@@ -53,9 +53,8 @@ class OnlineProbe:
         self.weight, self.velocity = torch.zeros(2, width + 1, classes, device=device)  # the last row is the bias
         self.mean, self.var = torch.zeros(width, device=device), torch.ones(width, device=device)
         self.seen: dict[int, Tensor] = {}  # the pooled features of the step's queries, by network
-        self.hooks = [
-            network.head.register_forward_pre_hook(self._watch(place)) for place, network in enumerate(self.networks)
-        ]
+        for place, network in enumerate(self.networks):
+            network.head.register_forward_pre_hook(self._watch(place))
 
     def _watch(self, place: int) -> Any:
         def watch(head: nn.Module, arguments: tuple[Tensor]) -> None:
@@ -63,12 +62,6 @@ class OnlineProbe:
                 self.seen[place] = arguments[0].detach()
 
         return watch
-
-    def close(self) -> None:
-        """Watch the encoder no longer."""
-        for hook in self.hooks:
-            hook.remove()
-        self.seen.clear()
 
     @torch.no_grad()
     def learn(self, index: Int[Tensor, "all"]) -> None:
