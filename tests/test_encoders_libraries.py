@@ -190,6 +190,18 @@ def test_the_command_writes_beside_the_encoder_and_prints_the_lines(tmp_path, ca
     assert out.exists()
 
 
+def test_of_a_folder_the_whole_name_is_kept_and_the_working_directory_has_one(tmp_path, monkeypatch):
+    save_encoder(trained(), tmp_path / "encoder.safetensors")
+    main([str(tmp_path / "encoder.safetensors"), "--to", "hub", str(tmp_path / "enc.v1")])
+    main([str(tmp_path / "enc.v1"), "--to", "torchvision"])
+    written = tmp_path / "enc.v1.torchvision.safetensors"
+    assert written.exists()
+    written.unlink()
+    monkeypatch.chdir(tmp_path / "enc.v1")
+    main([".", "--to", "torchvision"])
+    assert written.exists()
+
+
 def test_a_user_s_mistake_is_one_sentence(tmp_path):
     save_encoder(trained(), tmp_path / "encoder.safetensors")
     for name, library, ending, sentence in (

@@ -118,10 +118,18 @@ def test_the_sheet_has_six_rows_of_the_chosen_views(own, tmp_path, capsys):
     assert same.getpixel((200, 40)) == same.getpixel((200 + look.TILE + 4, 40)), "without augmentation all are equal"
 
 
+def test_what_a_training_would_refuse_is_told(own, tmp_path, capsys):
+    photograph(own / "owl/1.png", 9)
+    main([str(own), "--sheet", str(tmp_path / "look.png"), "--params", str(tmp_path / "none.yaml")])
+    assert "refused       dataset=photos would say: one image alone is there of owl" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
         (["gone"], "^gone does not exist; give a folder of images, class folders"),
+        (["~no such user/gone"], "^~no such user/gone does not exist; give a folder"),
+        (["n" * 300], "^n{80} cannot be opened: File name too long; give a folder"),
         (["own", "--views", "gentel"], "^views: 'gentel' is none of gentle, .*; did you mean 'gentle'"),
         (["own", "--sheet", "look.jpg"], "^--sheet look.jpg is a PNG's name; let it end in .png"),
         (["broken"], "^no image of broken can be read; the table says why"),

@@ -14,6 +14,7 @@ import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +29,7 @@ from PIL import Image
 from annulus.datasets.decode import decode, opened, raw_about, reason
 from annulus.datasets.folder import named
 from annulus.datasets.found import Found
-from annulus.datasets.photos import find
+from annulus.datasets.photos import find, open_photos
 from annulus.device.rng import generator
 from annulus.device.threads import threads
 from annulus.files.results import write_bytes
@@ -179,12 +180,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     if arguments.sheet.suffix.lower() != ".png":
         raise InputError(f"--sheet {arguments.sheet} is a PNG's name; let it end in .png")
     with tempfile.TemporaryDirectory() as unpacked:
-        found = find(arguments.path.expanduser(), Path(unpacked), arguments.classes)
+        found = find(_at_home(arguments.path), Path(unpacked), arguments.classes)
         files = [found.root / file for file in found.names]
         with ThreadPoolExecutor(threads()) as pool:
             looked = list(pool.map(look_at, files))
         for head, told in report(arguments.path, found, looked):
             print(f"{head:<14}{told}")
+        try:
+            open_photos(found, sizes[0], test_fraction=0.1, seed=0)
+        except InputError as error:
+            print(f"{'refused':<14}dataset=photos would say: {error}")
         good = [file for file, one in zip(files, looked, strict=True) if one.bad is None]
         if not good:
             raise InputError(f"no image of {arguments.path} can be read; the table says why")
@@ -194,6 +199,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(f"{'sheet':<14}{arguments.sheet}: {told}")
         if arguments.params.exists():
             print(f"{'next':<14}{_line(arguments.path, arguments.classes)}")
+
+
+def _at_home(path: Path) -> Path:
+    """The path with the home folder for ~; that of a user who is not there stays, and does not exist."""
+    with suppress(RuntimeError):
+        return path.expanduser()
+    return path
 
 
 def _line(path: Path, classes: str) -> str:

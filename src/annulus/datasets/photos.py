@@ -37,7 +37,11 @@ def find(path: Path, unpacked: Path, classes: Classes = "top") -> Found:
     Raises:
         InputError: when the path does not exist or holds no images, or a package that reads it is missing.
     """
-    if not path.exists():
+    try:
+        there = path.exists()
+    except OSError as error:  # a name that is too long
+        raise InputError(f"{str(path)[:80]} cannot be opened: {error.strerror}; give {EXPECTED}") from error
+    if not there:
         raise InputError(f"{path} does not exist; give {EXPECTED}")
     suffix = next((end for end in unpack.SUFFIXES if path.name.lower().endswith(end)), path.suffix.lower())
     if path.is_dir() and unpack.is_saved_to_disk(path):

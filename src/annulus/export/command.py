@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--license", default="", help="hub: the licence of the weights, such as mit")
     arguments = parser.parse_intermixed_args(argv)
     library, source = arguments.library, arguments.encoder
-    out = arguments.out or source.with_suffix(f".{library}{ENDINGS[library]}")
+    out = arguments.out or _beside(source, f".{library}{ENDINGS[library]}")
     encoder = load_encoder(source)
     match library:
         case "hub":
@@ -44,3 +44,10 @@ def main(argv: Sequence[str] | None = None) -> None:
             libraries.export(encoder, library, out)
             usage = libraries.usage(encoder.config, library, out)
     print(f"# {out}\n{usage}")
+
+
+def _beside(source: Path, ending: str) -> Path:
+    if not source.is_dir():
+        return source.with_suffix(ending)
+    whole = source if source.name not in ("", "..") else source.resolve()  # `.` has no name
+    return whole.with_name(whole.name + ending)

@@ -50,9 +50,10 @@ def load_network(
     Raises:
         InputError: when a file is missing or of another kind, or the weights do not have the configuration's shapes.
     """
-    described = weights.with_suffix(".json")
     if weights.is_dir():
         weights, described = weights / FOLDER_WEIGHTS, weights / FOLDER_CONFIG
+    else:
+        described = weights.with_suffix(".json")
     try:
         check_regular(weights)
         config = parse(json.loads(read_text(described)))
