@@ -150,11 +150,22 @@ def test_negatives_are_of_the_sampler_s_ranks_and_of_other_classes_where_asked(s
             assert set(selection.index[query].tolist()) == kept
 
 
-def test_a_query_s_clusters_are_those_of_the_other_network_s_memory():
+def test_a_query_s_clusters_are_those_of_the_other_network_s_memory_anew_each_epoch():
+    """An epoch has six steps."""
     contrast = contrast_of(sampler="cave").float()
-    contrast(*(each.float() for each in features()), ROWS, LABELS[ROWS])
-    for each, side, bank in zip(contrast.contrasts, SIDES, reversed(contrast.banks), strict=True):
-        assert torch.equal(each.clusters, kmeans(bank.rows, 6, 5, 1, derive(0, "clusters", side, 0)))
+    for step in range(13):
+        if step % 6 == 0:
+            rows = [bank.rows.clone() for bank in contrast.banks]
+        contrast(*(each.float() for each in features(step)), ROWS, LABELS[ROWS])
+        for each, side, memory in zip(contrast.contrasts, SIDES, reversed(rows), strict=True):
+            assert torch.equal(each.clusters, kmeans(memory, 6, 5, 1, derive(0, "clusters", side, step // 6)))
+        contrast.after_step(ROWS)
+
+
+def test_the_memories_start_apart_and_the_directions_draw_apart():
+    contrast = contrast_of()
+    assert not torch.equal(*(bank.rows for bank in contrast.banks))
+    assert not torch.equal(*(each.generator.get_state() for each in contrast.contrasts))
 
 
 def test_a_moving_average_keeps_99_percent_of_its_normaliser():
