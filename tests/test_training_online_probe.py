@@ -1,5 +1,7 @@
 """The online probe: plain SGD on pooled features, and an encoder that does not know of it."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -10,6 +12,7 @@ from test_detection_levels import CONFIG
 from annulus.encoders.encoder import build_encoder
 from annulus.training import loop
 from annulus.training.online_probe import OnlineProbe
+from annulus.views.splits import ColourSplit
 
 SLOW = (
     {"split": "lab"},
@@ -84,6 +87,15 @@ def test_it_sees_the_pooled_features_of_a_step_and_of_no_evaluation(generator):
     assert not probe.seen[0].requires_grad
     encoder.eval()
     torch.testing.assert_close(probe.seen[0].shape, encoder.pooled(images).shape)
+
+
+def test_of_two_networks_it_sees_what_an_evaluation_gives_in_the_same_order(generator):
+    split = replace(CONFIG, split=ColourSplit("lab"), mean=(0.0,) * 3, std=(1.0,) * 3)
+    encoder, images = build_encoder(split, seed=0).train(), torch.rand(4, 3, 16, 16, generator=generator)
+    probe = OnlineProbe(encoder, torch.arange(4) % 2, 2, CPU)
+    encoder.embeddings(images)
+    seen = torch.cat([probe.seen[part] for part in sorted(probe.seen)], dim=1)
+    torch.testing.assert_close(seen, encoder.pooled(images).detach())
 
 
 def test_it_learns_classes_that_features_separate():
