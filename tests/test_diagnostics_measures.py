@@ -175,6 +175,17 @@ def test_what_one_snapshot_cannot_have_no_row_has_and_it_is_said(caplog):
     assert said.startswith("diagnostics: ball is left out: negatives of ranks [0, 0.01) hold none of the memory's 30")
 
 
+def test_snapshots_that_float16_rounded_are_unit_vectors_again(tmp_path):
+    images = torch.arange(31)
+    rounded = {name: directions(1, 31, 64, seed=seed).half() for seed, name in enumerate(module.EMBEDDINGS)}
+    tensors = rounded | {"epochs": torch.tensor([1]), "images": images, "query_images": images.clone()}
+    write_packed(tmp_path / "snapshots", tensors, {"memory": "bank", "crossed": False, "train_images": 31})
+    [found] = load_run(tmp_path / "snapshots").snapshots
+    for name, vectors in rounded.items():
+        exact = vectors[0].double() / vectors[0].double().norm(dim=1, keepdim=True)
+        torch.testing.assert_close(getattr(found, name).double(), exact, rtol=0, atol=1e-6)
+
+
 def test_snapshots_that_do_not_fit_are_refused(tmp_path):
     with pytest.raises(InputError, match="pretraining's curve has no epoch 3, of which there is a snapshot; run `dvc"):
         over_training(run_of(snapshot(epoch=3)), {1: ROW, 2: ROW}, LABELS, SAMPLERS, "ring", 0)
