@@ -121,9 +121,19 @@ def test_a_step_is_the_two_of_the_game(learns, generator):
     assert (played.shared is None, played.classified is None) == (not reduces, not labelled)
 
 
-def test_a_curve_has_ten_points_and_no_number_of_what_is_not_played():
+def test_a_curve_has_ten_points_each_the_mean_of_its_steps_and_no_number_of_what_is_not_played(monkeypatch):
+    step, played = ViewLearning.step, []
+
+    def watched(learning, batch):
+        played.append(step(learning, batch))
+        return played[-1]
+
+    monkeypatch.setattr(ViewLearning, "step", watched)
     curve = made(learns="unsupervised", steps=20).curve
     assert [point["step"] for point in curve] == list(range(2, 21, 2))
+    shared = [one.shared.item() for one in played]
+    means = [(first + second) / 2 for first, second in zip(shared[::2], shared[1::2], strict=True)]
+    assert [point["shared_nats"] for point in curve] == pytest.approx(means)
     assert curve[0]["classified_nats"] == ""
 
 
@@ -174,6 +184,20 @@ def test_the_seed_decides_everything(whole):
     random, doubled = (made(learns="nothing", gain=gain) for gain in (1.0, 2.0))
     assert not same(whole, random), "it learns"
     assert torch.equal(weights(doubled.generator), 2 * weights(random.generator))
+
+
+def test_estimators_and_classifiers_start_from_weights_of_their_own(monkeypatch):
+    first = []
+
+    def watched(config, seed):
+        network = build_encoder(config, seed)
+        first.append([next(part.backbone.parameters()).detach().clone() for part in network.parts])
+        return network
+
+    monkeypatch.setattr(module, "build_encoder", watched)
+    made(learns="supervised", steps=10)
+    estimators, classifiers = first
+    assert not any(map(torch.equal, estimators, classifiers))
 
 
 def test_a_killed_generator_goes_on_with_the_same_bits(whole, tmp_path, monkeypatch):
