@@ -1,5 +1,6 @@
 """From params.yaml to a run: what is built, what is refused, and what is warned of, in one sentence each."""
 
+import itertools
 import logging
 import math
 from dataclasses import replace
@@ -14,6 +15,7 @@ from annulus.bounds.alpha import CPC, MLCPC, mlcpc_lower_alpha
 from annulus.bounds.binary_nce import BinaryNCE
 from annulus.bounds.infonce import InfoNCE
 from annulus.bounds.la import LocalAggregation
+from annulus.device.rng import Drawing
 from annulus.encoders.encoder import Encoder, SplitEncoder
 from annulus.errors import InputError
 from annulus.methods.contrast import ContrastConfig
@@ -101,6 +103,37 @@ def test_the_seed_decides_weights_memory_order_and_views(method, memory):
         assert not torch.equal(first.method.state_dict()[name], other.method.state_dict()[name])
     assert not torch.equal(first.view_generator.get_state(), other.view_generator.get_state())
     assert not torch.equal(first._order(), other._order())
+
+
+def test_a_critic_and_a_jigsaw_s_head_learn_beside_the_encoder():
+    training = run({"method": "pirl", "methods.pirl.critic": "mlp-1", "methods.pirl.warmup": 0.0})
+    before = {name: weight.clone() for name, weight in training.method.named_parameters()}
+    training.method.train()
+    training.step(training._order())
+    assert {name.split(".")[0] for name in before} == {"encoder", "critics", "jigsaw_heads"}
+    assert [name for name, weight in training.method.named_parameters() if torch.equal(weight, before[name])] == []
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_no_two_parts_of_a_training_draw_the_same_numbers(method):
+    training = run({"method": method, "split": "lab", "methods.pirl.critic": "mlp-1"})
+    drawing = [module for module in training.method.modules() if isinstance(module, Drawing)]
+    states = [training.view_generator.get_state(), *(module.generator.get_state() for module in drawing)]
+    assert len(states) >= 3
+    pairs = [*itertools.combinations(states, 2)]
+    if method == "pirl":
+        pairs += [[head.each.weight for head in training.method.jigsaw_heads]]
+        pairs += [[critic.of_query.weight for critic in training.method.critics]]
+    assert not any(torch.equal(*pair) for pair in pairs)
+
+
+def test_a_queue_finds_every_key_of_an_image_where_an_epoch_leaves_images_out():
+    """Of 70 images an epoch shows 64: a queue of 66 may hold the end of one epoch, the next, and a third's start."""
+    queue = run({"method": "moco", "scales.tiny.pretrain.queue": 66}).method.queues[0]
+    epoch = torch.arange(64).flip(0)  # image 0 is the last
+    for images in (epoch, epoch, torch.tensor([0])):
+        queue.push(torch.eye(8)[images % 8], images)
+    assert queue.own(torch.tensor([0])).tolist() == [[62, 61, 63]]
 
 
 @pytest.mark.parametrize(
