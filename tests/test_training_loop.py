@@ -8,7 +8,9 @@ from method_cases import assert_equal_states
 from settings import killed_after, stripes
 from settings import run as small_run
 
+from annulus.device.rng import derive
 from annulus.errors import InputError
+from annulus.negatives.clusters import kmeans
 from annulus.optim.schedules import ConstantSchedule, Schedule
 from annulus.running.checkpoint import Checkpoint
 from annulus.training.loop import seconds_to_next_save
@@ -98,6 +100,56 @@ def test_history_holds_the_bound_its_ceiling_and_the_annealed_shares():
     assert [row["outer_share"] for row in history] == pytest.approx([0.75, 0.5, 0.5, 0.5])
     assert [row["inner_share"] for row in history] == pytest.approx([0.05, 0.1, 0.1, 0.1])
     assert history[-1]["learning_rate"] == pytest.approx(0.03 * (1 + math.cos(math.pi * 15 / 16)) / 2)
+
+
+def test_the_loss_of_the_history_is_in_nats_where_a_bound_scales_its_gradient():
+    """mlcpc: the ceiling less the loss is the bound, whatever alpha the loss is divided by for its gradient."""
+    [row] = training(UNIFORM, {"bound": "mlcpc", "bounds.mlcpc.divide_by_alpha": True}, epochs=1).run()
+    assert row["loss_nats"] == pytest.approx(row["ceiling_nats"] - row["bound_nats"], rel=1e-5)
+
+
+def test_each_epoch_clusters_the_rows_as_they_are_then():
+    run, epochs = training(CAVE, images=32, epochs=3), []
+
+    def plain(_, epoch, embed):
+        epochs.append((epoch, run.batch))
+        rows, clusters = run.method.banks[0].rows, run.method.contrasts[0].clusters
+        assert torch.equal(clusters, kmeans(rows, 8, 3, 2, derive(0, "clusters", epoch)))
+
+    watched(run.method, "before_epoch", plain)
+    run.run()
+    assert epochs == [(0, 0), (1, 0), (2, 0)]
+
+
+def test_every_step_is_told_how_much_of_training_is_done_and_annealing_by_steps_follows_its_loss():
+    run, told, losses = training(adaptive("adaptive-step", 0.1, 2), epochs=3), [], []
+
+    def plain(step, views, index, progress):
+        told.append(progress)
+        losses.append(step.estimate.loss_nats.item())
+
+    watched(run.method, "loss", plain)
+    run.run()
+    assert [progress.training for progress in told] == pytest.approx([step / 12 for step in range(12)])
+    shares = [0.0, 0.0]
+    for step in range(1, 11):
+        before = losses[max(step - 2, 0) : step]
+        shares.append(shares[-1] + 0.1 * (losses[step] < sum(before) / len(before)))
+    assert 0 < shares[-1] < 1
+    assert [progress.annealing for progress in told] == pytest.approx(shares)
+
+
+def test_a_plateau_and_annealing_by_epochs_follow_the_nearest_neighbours_and_not_the_probe():
+    """A row has the shares that its epoch was trained with, not those that its accuracy leads to."""
+    run = training(PLATEAU, adaptive("adaptive-epoch", 0.25, 2), images=16, epochs=5)
+    nearest = [40.0, 50.0, 46.0, 44.0, 60.0]  # no better than before after epochs 3 and 4
+    ahead = iter([{"validation_nn1_percent": one, "online_linear_top1_percent": 100 - one} for one in nearest])
+    run.validation.accuracies = lambda *_: next(ahead)
+    history = run.run()
+    assert [row["learning_rate"] for row in history] == pytest.approx([0.03, 0.03, 0.03, 0.003, 0.0003])
+    # 50 beats 40, 46 the mean of 40 and 50; 44 does not beat that of 50 and 46.
+    assert [row["outer_share"] for row in history] == pytest.approx([1, 1, 0.875, 0.75, 0.75])
+    assert [row["inner_share"] for row in history] == pytest.approx([0, 0, 0.025, 0.05, 0.05])
 
 
 def test_a_loss_that_is_not_finite_stops_with_step_rate_and_rows():
