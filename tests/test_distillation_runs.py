@@ -1,5 +1,6 @@
 """A student's training: what its loss holds, what stays as it is, what is refused before the first step."""
 
+import itertools
 from copy import deepcopy
 
 import pytest
@@ -13,11 +14,12 @@ from annulus.errors import InputError
 from annulus.files.images import ImageSet, load_images, save_images
 from annulus.files.store import Resident
 from annulus.running.checkpoint import Checkpoint
+from annulus.studies.distillation import runs
 from annulus.studies.distillation.choices import DistillationParams, loss_settings
 from annulus.studies.distillation.classifiers.network import build_classifier
 from annulus.studies.distillation.classifiers.params import FitParams
 from annulus.studies.distillation.classifiers.saved import load_classifier, save_classifier
-from annulus.studies.distillation.classifiers.training import train
+from annulus.studies.distillation.classifiers.training import Fitted, train
 from annulus.studies.distillation.contrast import build_contrast
 from annulus.studies.distillation.memories import ContrastiveDistillation
 from annulus.studies.distillation.objective import Distillation
@@ -86,6 +88,25 @@ def test_the_loss_is_labels_answers_and_contrast_weighed_and_the_teacher_stays_a
     for name, tensor in teacher.state_dict().items():
         assert torch.equal(tensor, before[name]), name
     assert not teacher.training
+
+
+def test_a_task_s_seed_decides_everything_and_its_network_normalises_by_the_training_images(images, monkeypatch):
+    given = []
+    monkeypatch.setenv("DVC_ROOT", str(images))
+    monkeypatch.setattr(runs, "train", lambda *of: given.append(of) or Fitted({}, [], {}))
+    task = Task(settings_of("crd"), images, teacher_file(images))
+    for seed in (0, 1):
+        task.run(seed, CPU)
+    assert [seed for *_, seed, _, _ in given] == [0, 1]
+    for drawn in (
+        [next(classifier.parameters()) for classifier, *_ in given],
+        [bank.rows for _, objective, *_ in given for bank in objective.contrast.banks],
+    ):
+        assert not any(one.equal(other) for one, other in itertools.combinations(drawn, 2))
+    pixels = load_images(images / "train.safetensors").images.pixels.transpose(0, 1).flatten(1).double() / 255
+    for classifier, *_ in given:
+        torch.testing.assert_close(classifier.mean.flatten().double(), pixels.mean(dim=1))
+        torch.testing.assert_close(classifier.std.flatten().double(), pixels.std(dim=1, correction=0))
 
 
 def test_a_killed_run_goes_on_with_the_same_bits_and_a_teacher_file_is_only_read(images, monkeypatch):
