@@ -1,6 +1,7 @@
 """View generators that learn: a step against its equations, whose labels they see, a seed, a kill."""
 
 import copy
+import itertools
 from argparse import Namespace
 from dataclasses import replace
 
@@ -186,18 +187,22 @@ def test_the_seed_decides_everything(whole):
     assert torch.equal(weights(doubled.generator), 2 * weights(random.generator))
 
 
-def test_estimators_and_classifiers_start_from_weights_of_their_own(monkeypatch):
-    first = []
+def test_estimators_and_classifiers_start_apart_and_so_do_two_seeds_and_what_they_see(monkeypatch):
+    first, seen = [], []
 
     def watched(config, seed):
         network = build_encoder(config, seed)
-        first.append([next(part.backbone.parameters()).detach().clone() for part in network.parts])
+        first.append(next(network.parts[0].backbone.parameters()).detach().clone())
         return network
 
     monkeypatch.setattr(module, "build_encoder", watched)
-    made(learns="supervised", steps=10)
-    estimators, classifiers = first
-    assert not any(map(torch.equal, estimators, classifiers))
+    monkeypatch.setattr(module, "Batches", lambda *of: seen.append(Batches(*of)) or seen[-1])
+    for seed in (0, 1):
+        made(learns="supervised", seed=seed)
+    assert len(first) == 4
+    assert not any(one.equal(other) for one, other in itertools.combinations(first, 2))
+    assert not torch.equal(*(batches.labelled.rows for batches in seen))
+    assert not torch.equal(*(batches.draws.get_state() for batches in seen))
 
 
 def test_a_killed_generator_goes_on_with_the_same_bits(whole, tmp_path, monkeypatch):
