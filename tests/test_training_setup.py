@@ -115,16 +115,18 @@ def test_a_critic_and_a_jigsaw_s_head_learn_beside_the_encoder():
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_no_two_parts_of_a_training_draw_the_same_numbers(method):
-    training = run({"method": method, "split": "lab", "methods.pirl.critic": "mlp-1"})
-    drawing = [module for module in training.method.modules() if isinstance(module, Drawing)]
-    states = [training.view_generator.get_state(), *(module.generator.get_state() for module in drawing)]
-    assert len(states) >= 3
-    pairs = [*itertools.combinations(states, 2)]
-    if method == "pirl":
-        pairs += [[head.each.weight for head in training.method.jigsaw_heads]]
-        pairs += [[critic.of_query.weight for critic in training.method.critics]]
-    assert not any(torch.equal(*pair) for pair in pairs)
+def test_no_two_parts_or_seeds_of_a_training_draw_the_same_numbers(method):
+    states, weights = [], []
+    for seed in (0, 1):
+        training = run({"method": method, "split": "lab", "methods.pirl.critic": "mlp-1", "seed": seed})
+        drawing = [module for module in training.method.modules() if isinstance(module, Drawing)]
+        states += [training.view_generator.get_state(), *(module.generator.get_state() for module in drawing)]
+        if method == "pirl":
+            weights += [head.each.weight for head in training.method.jigsaw_heads]
+            weights += [critic.of_query.weight for critic in training.method.critics]
+    assert len(states) >= 2 * 3
+    for drawn in (states, weights):
+        assert not any(one.equal(other) for one, other in itertools.combinations(drawn, 2))
 
 
 def test_a_queue_finds_every_key_of_an_image_where_an_epoch_leaves_images_out():
