@@ -1,5 +1,6 @@
 """Contrast of a student and its teacher against plain loops: losses, gradients, negatives, memories."""
 
+import itertools
 import math
 
 import pytest
@@ -162,10 +163,13 @@ def test_a_query_s_clusters_are_those_of_the_other_network_s_memory_anew_each_ep
         contrast.after_step(ROWS)
 
 
-def test_the_memories_start_apart_and_the_directions_draw_apart():
-    contrast = contrast_of()
-    assert not torch.equal(*(bank.rows for bank in contrast.banks))
-    assert not torch.equal(*(each.generator.get_state() for each in contrast.contrasts))
+def test_memories_start_apart_and_directions_draw_apart_as_those_of_two_seeds_do():
+    both = [contrast_of(seed) for seed in (0, 1)]
+    rows = [bank.rows for contrast in both for bank in contrast.banks]
+    states = [each.generator.get_state() for contrast in both for each in contrast.contrasts]
+    weights = [contrast.heads[0].weight for contrast in both]
+    for drawn in (rows, states, weights):
+        assert not any(one.equal(other) for one, other in itertools.combinations(drawn, 2))
 
 
 def test_a_moving_average_keeps_99_percent_of_its_normaliser():
