@@ -102,6 +102,15 @@ def test_history_holds_the_bound_its_ceiling_and_the_annealed_shares():
     assert history[-1]["learning_rate"] == pytest.approx(0.03 * (1 + math.cos(math.pi * 15 / 16)) / 2)
 
 
+def test_metrics_are_the_last_epoch_s_accuracies_and_nats():
+    run = training()
+    first, *_, last = run.run()
+    metrics = run.metrics()
+    for name in ("loss_nats", "bound_nats", "ceiling_nats", "validation_nn1_percent", "online_linear_top1_percent"):
+        assert metrics[name] == last[name]
+    assert metrics["loss_nats"] != first["loss_nats"]
+
+
 def test_the_loss_of_the_history_is_in_nats_where_a_bound_scales_its_gradient():
     """mlcpc: the ceiling less the loss is the bound, whatever alpha the loss is divided by for its gradient."""
     [row] = training(UNIFORM, {"bound": "mlcpc", "bounds.mlcpc.divide_by_alpha": True}, epochs=1).run()
