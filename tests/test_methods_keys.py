@@ -79,3 +79,10 @@ def test_the_seed_repeats_the_shuffling_and_a_loaded_key_encoder_goes_on_with_it
     assert not torch.equal(*first(VIEWS), *other(VIEWS))
     other.load_state_dict(first.state_dict())
     assert torch.equal(*first(VIEWS), *other(VIEWS))
+
+
+def test_asking_which_images_are_shown_draws_nothing():
+    keys = keys_of(3)
+    state = keys.generator.get_state()
+    assert [shown.rows.tolist() for shown in keys.shown(BATCH, 2)] == 2 * [list(range(BATCH))]
+    assert torch.equal(keys.generator.get_state(), state)
