@@ -123,8 +123,10 @@ def test_one_seed_says_nothing_of_others_and_other_test_images_are_not_paired_im
     write(root, files(5.0, seeds=(0,)))
     assert compared(root)[1]["knn_top1_percent"].verdict == "one seed"
     write(root, with_lock(files(2.0) | {"metrics/main/prepare.json": json.dumps({"test_digest": "other"})}))
-    comparison, _, text = compared(root)
+    comparison, rows, text = compared(root)
     assert comparison.rows[0].difference.freedom >= 4
+    of_images = 1.96 * 100 * (2 * 0.6 * 0.4 / IMAGES) ** 0.5  # of two samples, with about 60 % right
+    assert rows["knn_top1_percent"].difference.half >= 0.8 * of_images
     assert "The test images differ" in text
 
 
