@@ -124,6 +124,14 @@ def test_top5_counts_no_class_without_a_neighbour_and_ends_with_the_fifth():
     assert evaluate_knn(bank, features(queries, [4, 5]), params(6)).metrics["top5_percent"] == 50.0
 
 
+def test_neighbours_are_of_the_layer_that_is_asked_for():
+    near = torch.eye(2)
+    bank = Features({"pooled": near, "embedding": near}, torch.tensor([0, 1]), ("a", "b"))
+    test = Features({"pooled": near, "embedding": near.flip(0)}, torch.tensor([0, 1]), ("a", "b"))
+    for layer, right in (("pooled", 100.0), ("embedding", 0.0)):
+        assert evaluate_knn(bank, test, params(1, layer=layer)).metrics["top1_percent"] == right
+
+
 def test_without_settings_200_neighbours_of_pooled_features_vote():
     bank, test = clouds(250, seed=1), clouds(60, seed=2)
     assert evaluate_knn(bank, test).metrics == evaluate_knn(bank, test, params(200)).metrics
