@@ -215,11 +215,14 @@ def test_plain_views_are_what_the_encoder_sees(encoder, layer, dim):
     assert torch.equal(torch.cat(labels), images.labels[rows])
 
 
-def test_each_epoch_augments_anew(encoder):
+def test_each_epoch_and_each_seed_augments_anew(encoder):
     images = image_set(1)
-    batches = view_batches(encoder, images, params(), FLIPPED_VIEWS, 4, seed=0, device=CPU)
+    batches, *others = (
+        view_batches(encoder, images, params(), FLIPPED_VIEWS, 4, seed=seed, device=CPU) for seed in range(8)
+    )
     seen = {tuple(next(batches(epoch))[0][0].tolist()) for epoch in range(8)}
     assert len(seen) == 2  # mirrored and not
+    assert {tuple(next(one(3))[0][0].tolist()) for one in (batches, *others)} == seen
     assert torch.equal(next(batches(3))[0], next(batches(3))[0])
 
 
