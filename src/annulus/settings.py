@@ -93,7 +93,7 @@ def _check(name: str, value: Any, hint: Any) -> None:
         number, *limits = arguments
         ordered = [limit for limit in limits if type(limit) in LIMITS]
         borders = [(*LIMITS[type(limit)], getattr(limit, type(limit).__slots__[0])) for limit in ordered]
-        accepted = isinstance(value, Integral if number is int else Real)  # NumPy's numbers too
+        accepted = isinstance(value, Integral if number is int else Real) and not isinstance(value, bool)  # NumPy's too
         if not (accepted and all(holds(value, border) for _, holds, border in borders)):
             ranges = "".join(f" {word} {border:,}" for word, _, border in borders)
             raise InputError(f"{name} {shown(value)}: give a {'whole ' if number is int else ''}number{ranges}")

@@ -12,13 +12,13 @@ def as_rows(comparison: Comparison) -> list[dict[str, Number]]:
     """
     changed = "; ".join(f"{key}: {base} -> {head}" for key, base, head in comparison.changed)
     head = comparison.head
-    images = max(len(bits) for headline in head.headlines.values() for bits in (headline.right or {}).values())
+    right = [bits for headline in head.headlines.values() for bits in (headline.right or {}).values()]
     made = {
         "changed": changed or "nothing",
         "dataset": str(head.params.get("dataset", "")),
         "scale": str(head.params.get("scale", "")),
         "seeds": len(head.seeds),
-        "test_images": images,
+        "test_images": max(map(len, right), default=0),
     }
     return [_numbers(comparison, row) | made | _of_seeds(comparison, row) for row in comparison.rows]
 

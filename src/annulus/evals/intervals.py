@@ -156,10 +156,17 @@ def with_images(seeds: Interval, images: Parts, rest: Parts) -> Interval:
     if seeds.freedom == 0:
         return Interval(seeds.mean, sum(part for part, _ in images), 0)
     if shared <= 0:
+        if seeds.variance == 0 < sum(part for part, _ in rest):  # few seeds that are alike by chance show no 0
+            return _of_parts(seeds.mean, rest)
         return seeds
     variance = seeds.variance + shared
     freedom = _freedom(variance, [(seeds.variance, seeds.freedom), *images, *rest])
     return max(seeds, Interval(seeds.mean, variance, max(freedom, seeds.freedom)), key=lambda one: one.half)
+
+
+def _of_parts(mean: float, parts: Parts) -> Interval:
+    variance = sum(part for part, _ in parts)
+    return Interval(mean, variance, _freedom(variance, parts))
 
 
 def verdict(difference: Interval, words: tuple[str, str] = ("better", "worse"), unit: str = "") -> str:

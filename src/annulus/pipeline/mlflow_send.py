@@ -210,7 +210,8 @@ def _keep(client: MlflowClient, experiment: str, known: Mapping[str, Run], varia
     parent = {"mlflow.parentRunId": run.info.run_id}
     for seed, numbers in variant.seeds.items():
         one = run_of(f"seed {seed}", f"{variant.digest}/{seed}", numbers, **parent)
-        _log(client, one, {"seed": seed}, numbers, variant.curves_of.get(seed, {}))
+        if one.info.status != "FINISHED":
+            _log(client, one, {"seed": seed}, numbers, variant.curves_of.get(seed, {}))
     _log(client, run, variant.params, variant.numbers, variant.curves)
     return True
 

@@ -14,7 +14,8 @@ from annulus.errors import InputError
 from annulus.pipeline.revision import git
 
 # What a run writes in git. Other files are the user's own and stay as they are.
-WRITTEN = re.compile(r"(stages/\w+/)?(params\.yaml|dvc\.lock)|metrics/.*")
+WRITTEN = re.compile(r"(stages/\w+/)?(params\.yaml|dvc\.lock)|metrics/(main/.*|summary\.(json|csv))")
+OF_STUDY = re.compile(r"metrics/(\w+)/.*")
 DVCS_NOTE = ".dvc/tmp/repro.dat"
 EXPERIMENT_HEAD = "refs/exps/exec/EXEC_HEAD"  # where DVC detached HEAD
 
@@ -41,7 +42,7 @@ def restore(root: Path) -> list[str]:
     head = git(root, "rev-parse", "--verify", "HEAD").decode().strip()
     done = []
     changed = git(root, "diff", "--relative", "--name-only", "-z", "HEAD").decode().split("\0")[:-1]
-    if written := [path for path in changed if WRITTEN.fullmatch(path)]:
+    if written := [path for path in changed if _is_written(root, path)]:
         git(root, "stash", "push", "--quiet", "--message", "make restore", "--", *written)
         done.append(f"as committed again: {', '.join(written)} (`git stash pop` brings back what they were)")
     if branch := _left_branch(root, head):
@@ -54,6 +55,12 @@ def restore(root: Path) -> list[str]:
     if not done:
         return ["parameters, locks and metrics are as committed already"]
     return [*done, "`dvc repro` now takes data/ from DVC's cache; it runs what this checkout has never made"]
+
+
+def _is_written(root: Path, path: str) -> bool:
+    of_study = OF_STUDY.fullmatch(path)
+    is_study = of_study is not None and (root / "stages" / of_study[1] / "dvc.yaml").exists()
+    return is_study or WRITTEN.fullmatch(path) is not None
 
 
 def _stages(root: Path) -> dict[int, str]:

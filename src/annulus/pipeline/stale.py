@@ -89,6 +89,11 @@ def _clauses(files: Files, params: Mapping, stages: Mapping, locked: Mapping) ->
         f"{key}: {values[key] if isinstance(values[key], str) else json.dumps(values[key])}" for key in chosen
     ]
     differences += sorted(_other_inputs(files, stages, locked))
+    differences += [
+        f"another command of {name}"
+        for name, stage in stages.items()
+        if "cmd" in locked[name] and stage["cmd"].split() != locked[name]["cmd"].split()
+    ]
     if differences:
         more = f" and {len(differences) - MOST_NAMED} more" if len(differences) > MOST_NAMED else ""
         yield f"metrics were made with {', '.join(differences[:MOST_NAMED])}{more}"
@@ -155,6 +160,16 @@ def is_locked(root: Path, stage: str, output: str) -> bool:
                 digests[path.relative_to(root / output).as_posix()] = hashlib.file_digest(file, "md5").hexdigest()
     outs = read_yaml(workspace(root), "dvc.lock")["stages"][stage]["outs"]
     return {out["path"]: out["md5"] for out in outs}.get(output) == _of_folder(digests)
+
+
+def is_other(root: Path, output: str) -> bool:
+    """True for a file of the main line, which DVC keeps and git does not, that is not the one that dvc.lock names."""
+    try:
+        stages, content = read_yaml(workspace(root), "dvc.lock").get("stages", {}), (root / output).read_bytes()
+    except (LookupError, OSError, InputError):
+        return False
+    locked = {out["path"]: out.get("md5") for stage in stages.values() for out in stage.get("outs", [])}
+    return output in locked and locked[output] != hashlib.md5(content).hexdigest()
 
 
 def _in_git(stage: Mapping) -> list[str]:

@@ -87,14 +87,15 @@ def _cells(rows: Sequence[Row], column: str) -> list[str]:
     if unit not in DIGITS:
         return [row[column].replace("|", "\\|") for row in rows]
     numbers = [(row[column], row.get(f"{stem}_interval_{unit}") or "") for row in rows]
+    bases = [any(word == "base" for name, word in row.items() if name.endswith("verdict")) for row in rows]
     small = all(abs(float(value or 0)) < SMALL for value, _ in numbers)
     form = f"{'+' if 'gain' in stem or stem.startswith('over_') else ''}.{DIGITS[unit] + 2 * small}f"
     cells = []
-    for value, half in numbers:
-        if value == "" or (form.startswith("+") and float(value) == 0 == float(half or 0)):
+    for (value, half), is_base in zip(numbers, bases, strict=True):
+        if value == "" or (is_base and form.startswith("+") and float(value) == 0 == float(half or 0)):
             cells.append("")
-        else:
-            cells.append(f"{float(value):{form}}" + (f" ± {float(half):{form.lstrip('+')}}" if half else ""))
+            continue
+        cells.append(f"{float(value):{form}}" + (f" ± {float(half):{form.lstrip('+')}}" if half else ""))
     return cells
 
 

@@ -42,6 +42,11 @@ class Rows:
             }
             if {str(seed) for seed in right[ACCURACY]} != set(of_seeds):
                 raise InputError(f"{row}: metrics and right test images are of other seeds; run `dvc repro` again")
+            if len(epochs := {of["epochs"] for of in of_seeds.values()}) > 1:
+                raise InputError(
+                    f"{row}: its seeds trained for {sorted(epochs)} epochs; run the older ones again, or delete their "
+                    f"files in {self._metrics} and {self._right}"
+                )
             self._read[row] = list(of_seeds.values()), right
         return self._read[row]
 

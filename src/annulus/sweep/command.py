@@ -120,4 +120,4 @@ def _setting(text: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     if not (key and equals):
         raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
-    return key, int(value) if value.isdecimal() else value
+    return key, int(value) if value.isdecimal() and str(int(value)) == value else value  # account=0123 is a name

@@ -2,6 +2,7 @@
 
 import math
 import os
+import shlex
 import shutil
 import signal
 from abc import ABC, abstractmethod
@@ -128,7 +129,14 @@ class Slurm(Executor):
         if not isinstance(settings.get("time", 0), int):
             raise InputError(f"--slurm time={settings['time']}: not a number of minutes; write time=240")
         asked = {"job_name": "annulus-sweep", "time": SLURM_MINUTES, "cpus_per_task": 1, "ntasks_per_node": self.tasks}
-        self.executor.update_parameters(**asked | ({"gpus_per_node": 1} if share else {}) | dict(settings))
+        # submitit takes lines of a script, and words, as lists.
+        listed = {"setup": lambda text: [text], "srun_args": shlex.split}
+        given = {key: listed[key](str(value)) if key in listed else value for key, value in settings.items()}
+        try:
+            self.executor.update_parameters(**asked | ({"gpus_per_node": 1} if share else {}) | given)
+        except (TypeError, ValueError) as error:
+            told = " ".join(f"{key}={value}" for key, value in settings.items())
+            raise InputError(f"--slurm {told}: submitit refuses it ({error})") from error
 
     def slots(self, trials: int) -> int:
         return math.ceil((trials if self.workers is None else self.workers) / self.tasks)

@@ -15,6 +15,8 @@ from typing import Any
 from annulus.config.resolved import read_settings
 from annulus.device.device import pick_device
 from annulus.errors import InputError, nearest
+from annulus.files.images import load_images
+from annulus.studies.information import check_pairs
 from annulus.studies.runs import Trial, hash_images, hash_trial, run_name
 from annulus.studies.store import CachedRun
 from annulus.sweep.stages import Stage, read_stages
@@ -82,6 +84,8 @@ def _trials(row: str, stage: Stage) -> list[StudyRun]:
     _, options = _command(stage)
     images, code = Path(options["--images"]), hash_trial()
     hashes, runs = hash_images(images), _runs_of(stage)(read_settings(Path(options["--settings"])))
+    if pairs := max((trial.held_out_pairs or 0 for trial in runs.values()), default=0):
+        check_pairs(pairs, load_images(images / "test.safetensors"))
     return [
         StudyRun(f"{row}, {run_name(key)}", images.absolute(), params, CachedRun(params, hashes, code, pick_device()))
         for key, params in runs.items()

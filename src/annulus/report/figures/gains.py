@@ -15,6 +15,8 @@ from annulus.report.papers.tables import number
 REAL, GENERATED, LONG = "cifar10_algorithms/table.csv", "algorithms/table.csv", "cifar10/table.csv"
 OURS = "none"  # the table of what no paper measured on these images
 TOLD = ("better", "worse")  # verdicts of a difference that its interval tells from 0
+WITHOUT_VERDICT = ("one seed", "equal")
+FURTHER = ("here_knn_percent", "here_knn_gain_percent", "bound_nats")
 FEW = 3  # that are named
 VERBS = {"better": "gains", "worse": "loses"}
 MOST_METHODS = 100  # of a figure
@@ -40,6 +42,8 @@ def told(rows: Sequence[Row]) -> str:
         ValueError: when a column is not there, or no row is compared.
     """
     words = [str(row["verdict"]) for row in _once(rows)]
+    if not words:
+        return "Each has one seed, so no difference has a verdict."
     better, worse = (words.count(word) for word in TOLD)
     return (
         f"Of {len(words)} differences {better} are better, {worse} worse and {len(words) - better - worse} within "
@@ -54,6 +58,8 @@ def finding(rows: Sequence[Row], images: str) -> str:
         ValueError: as `told`.
     """
     each = _once(rows)
+    if not each:
+        return f"On {images} each algorithm has one seed, so no difference has a verdict"
     named = [f"{row['method']} {VERBS[row['verdict']]} {_size(row)}" for row in each if row["verdict"] in TOLD]
     if not named:
         return f"On {images} none of {len(each)} algorithms differs from its base by more than noise"
@@ -67,10 +73,13 @@ def finding(rows: Sequence[Row], images: str) -> str:
 
 
 def _once(rows: Sequence[Row]) -> list[Row]:
-    """The compared rows; one that stands in two tables comes once."""
+    """The compared rows that have a verdict; one that stands in two tables comes once."""
     each = [row for part in compared(rows).values() for row in part]
-    pairs = zip(numbers(each, "here_percent"), numbers(each, "here_gain_percent"), strict=True)
-    return list(dict(zip(pairs, each, strict=True)).values())
+    numbered = zip(numbers(each, "here_percent"), numbers(each, "here_gain_percent"), each, strict=True)
+    # Rows of other runs may agree in a rounded accuracy and its gain, not in all four and the bound.
+    keys = [(here, gain, *(row.get(name) for name in FURTHER)) for here, gain, row in numbered]
+    found = dict(zip(keys, each, strict=True)).values()
+    return [row for row in found if row["verdict"] not in WITHOUT_VERDICT]
 
 
 def _size(row: Row) -> str:

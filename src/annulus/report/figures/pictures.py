@@ -17,6 +17,7 @@ from safetensors import SafetensorError, safe_open
 from annulus.errors import InputError
 from annulus.files.images import UNLABELLED, load_images
 from annulus.files.store import pieces
+from annulus.pipeline.stale import is_other
 
 SAMPLERS = ("uniform", "ball", "ring", "cave")
 LARGEST = 96  # pixels a side; a stored image that is larger is made smaller
@@ -63,6 +64,8 @@ def pictures(root: Path) -> Pictures:
     Raises:
         NoPictures: when a file is missing or broken, with the command that makes it.
     """
+    if is_other(root, "data/main/examples.safetensors"):
+        raise NoPictures("data/main/examples.safetensors is of another run than dvc.lock names", "make repro")
     examples = _arrays(root, "examples.safetensors")
     train, test = (_Images(root, f"images/{split}.safetensors") for split in ("train", "test"))
     neighbours = []

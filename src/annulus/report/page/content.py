@@ -33,6 +33,7 @@ from annulus.report.page.shown import (
     flat,
     gains,
     grids,
+    of_this_run,
     part,
     when_samplers_help,
 )
@@ -151,7 +152,9 @@ def gather(root: Path, now: datetime) -> Report:
         ],
         runs=_runs(metrics),
         confusion=part(
-            lambda: confusion(metrics.rows("main/confusion.csv", MOST_IMAGES)), metrics, "main/confusion.csv"
+            lambda: confusion(of_this_run(metrics, "main/confusion.csv").rows("main/confusion.csv", MOST_IMAGES)),
+            metrics,
+            "main/confusion.csv",
         ),
         speed=_speed(metrics),
         verdicts=found,

@@ -26,7 +26,9 @@ class Gain:
 
 
 class OtherRun(Exception):
-    """The comparison in git is sound, and not of the main line that was computed here: another processor's digits."""
+    """A file is sound, and not of the main line's run: a comparison of another processor's digits, what DVC keeps
+    after `make restore`.
+    """
 
 
 def gain(metrics: Metrics) -> Gain:
@@ -45,11 +47,12 @@ def gain(metrics: Metrics) -> Gain:
     if LEADING not in by_number:
         raise ValueError(f"has no row of {LEADING}")
     leading = by_number[LEADING]
-    now = {row.get("number"): row.get("mean") for row in metrics.rows(SUMMARY)}.get(LEADING)
-    if leading.get("head") != now:
-        raise OtherRun(
-            f"metrics/{FILE} is of another run than metrics/{SUMMARY}: {LEADING} {leading.get('head')}, not {now}"
-        )
+    now = {row.get("number"): row.get("mean") for row in metrics.rows(SUMMARY)}
+    for name, row in by_number.items():
+        if (head := row.get("head")) != now.get(name):
+            raise OtherRun(
+                f"metrics/{FILE} is of another run than metrics/{SUMMARY}: {name} {head}, not {now.get(name)}"
+            )
     shown = [by_number[name] for name in ACCURACIES if name in by_number]
     drawn = svg(lambda: differences(shown), "gain.uniform", sentence(leading))
     return Gain(sentence(leading), told(leading), drawn, table(rows))

@@ -23,7 +23,7 @@ def of_seeds(caption: str, seeds: Mapping[str, Mapping[str, object]]) -> Table:
         elif len(set(values)) > 1:
             mean = ", ".join(dict.fromkeys(str(x) for x in values if x is not None))
         rows.append(_seed_row(name, mean, half, values if len(seeds) > 1 else []))
-    return Table(caption, _seed_columns(list(seeds) if len(seeds) > 1 else []), rows)
+    return Table(caption, _seed_columns(list(seeds) if len(seeds) > 1 else [], "± 95 % over seeds"), rows)
 
 
 def of_summary(lines: Sequence[Mapping[str, object]]) -> Table:
@@ -87,8 +87,8 @@ def of_pairs(rows: Sequence[Mapping[str, object]]) -> Table:
     return Table("Further pairs, linear probe", columns, lines)
 
 
-def _seed_columns(seeds: Sequence[str]) -> list[Column]:
-    first = [Column("quantity", numeric=False), Column("mean"), Column("± 95 %"), Column("unit", numeric=False)]
+def _seed_columns(seeds: Sequence[str], interval: str = "± 95 %") -> list[Column]:
+    first = [Column("quantity", numeric=False), Column("mean"), Column(interval), Column("unit", numeric=False)]
     return first + [Column(seed, group="seed") for seed in seeds]
 
 

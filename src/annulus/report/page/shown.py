@@ -8,6 +8,7 @@ from typing import Literal, TypeVar
 from urllib.parse import quote
 
 from annulus.files.regular import read_text
+from annulus.pipeline.stale import is_other
 from annulus.report.claims.verdicts import Verdict
 from annulus.report.figures import law
 from annulus.report.figures.drawing import svg
@@ -173,9 +174,12 @@ def embedding_map(metrics: Metrics) -> Map | Empty:
     """The map of the main line's embeddings."""
     path, command = metrics.root / "metrics" / MAP, metrics.command(MAP)
     try:
+        of_this_run(metrics, MAP)
         if path.stat().st_size > MOST_BYTES:
             return Empty(f"metrics/{MAP} has more than {MOST_BYTES} bytes", command, broken=True)
         content = read_text(path)
+    except OtherRun as error:
+        return Empty(str(error), command)
     except (OSError, UnicodeDecodeError):
         return Empty(f"metrics/{MAP} is not there", command)
     if (size := re.search(r'viewBox="0 0 (\d+) (\d+)"', content)) is None:
@@ -198,6 +202,17 @@ def part(make: Callable[[], Made], metrics: Metrics, name: str) -> Made | Empty:
         return Empty(str(error), metrics.command(name), broken=True)
     except ValueError as error:
         return Empty(str(metrics.fault(name, str(error))), metrics.command(name), broken=True)
+
+
+def of_this_run(metrics: Metrics, name: str) -> Metrics:
+    """The metrics, if this file of the main line is the one that dvc.lock names.
+
+    Raises:
+        OtherRun: where it is not.
+    """
+    if is_other(metrics.root, f"metrics/{name}"):
+        raise OtherRun(f"metrics/{name} is of another run than dvc.lock names")
+    return metrics
 
 
 def without_classes(metrics: Metrics) -> bool:

@@ -1,5 +1,7 @@
 """How the numbers of a metrics file were made."""
 
+import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -8,6 +10,7 @@ from typing import Any
 
 from annulus.config.file import read_tree
 from annulus.errors import InputError
+from annulus.files.regular import read_text
 from annulus.report.papers.metrics import Broken, Cell, Metrics, Missing
 
 DATASET = ("dataset", "datasets.folder.root")
@@ -58,16 +61,22 @@ def read_setting(metrics: Metrics, name: str, row: Mapping[str, Cell] | None = N
     own = row if row is not None else metrics.values(name) if name.endswith(".json") else metrics.rows(name)[0]
     if study == "benchmarks":
         return Setting(machine=str(own.get("processor", "")) or None)
-    stated = _stated(metrics.root / f"stages/{study}/params.yaml")
+    stated = _of_study(metrics.root / f"stages/{study}/params.yaml")
     # A study of trainings runs every variant with each seed; any other says per row how many it took.
     seeds = stated.get("seeds") if "defaults" in stated else None
     scale = _text(own.get("scale")) or _text(stated.get("scale"))
     return Setting(
-        dataset=_text(own.get("dataset")) or _dataset(stated, scale),
+        dataset=_own_dataset(own) or _dataset(stated, scale),
         scale=scale,
         epochs=_count(own.get("epochs")),
         seeds=_count(own.get("seeds", len(seeds) if isinstance(seeds, list) else None)),
     )
+
+
+def _own_dataset(own: Mapping[str, Cell]) -> str | None:
+    """The data set that a row names; of a folder the study knows which."""
+    name = _text(own.get("dataset"))
+    return None if name == "folder" else name
 
 
 def _dataset(stated: Mapping[str, Any], scale: str | None) -> str | None:
@@ -89,6 +98,33 @@ def processors(metrics: Metrics) -> str | None:
     except (Missing, Broken):
         return None
     return "; ".join(dict.fromkeys(str(each["processor"]) for each in found if "processor" in each)) or None
+
+
+@cache
+def _of_study(path: Path) -> dict[str, Any]:
+    """What a study's file says, over that of the study whose form it has; nothing where its numbers were made with
+    another file, as its dvc.lock says.
+    """
+    if _edited(path):
+        return {}
+    own = _stated(path)
+    if (of := own.get("of")) in (None, own.get("study")):
+        return own
+    base = _stated(path.parent.parent / str(of) / "params.yaml")
+    first, second = (each.get("scales") or {} for each in (base, own))
+    scales = {scale: {**(first.get(scale) or {}), **(second.get(scale) or {})} for scale in {**first, **second}}
+    return base | own | {"scales": scales, "defaults": {**(base.get("defaults") or {}), **(own.get("defaults") or {})}}
+
+
+def _edited(path: Path) -> bool:
+    """True for a file that is not the one that its study's dvc.lock names."""
+    try:
+        lock, content = read_text(path.with_name("dvc.lock")), path.read_bytes()
+    except (OSError, UnicodeDecodeError):
+        return False
+    name = re.escape(f"stages/{path.parent.name}/{path.name}")
+    locked = re.search(rf"path: {name}\n +hash: md5\n +md5: (\w+)", lock)
+    return locked is not None and locked[1] != hashlib.md5(content).hexdigest()
 
 
 @cache
