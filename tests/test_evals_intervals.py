@@ -122,6 +122,17 @@ def test_one_seed_has_no_interval_and_no_verdict_however_many_images_it_saw():
     assert over_seeds_and_images(np.zeros((3, 20))).half == 0, "equal runs differ by nothing"
 
 
+def test_seeds_that_are_alike_by_chance_do_not_make_an_interval_of_nothing():
+    """Two seeds with the same mean, of other images."""
+    right = np.zeros((2, 30))
+    right[0, :3], right[0, 3], right[1, 4:7], right[1, 7] = 1, -1, 1, -1
+    found = over_seeds_and_images(right)
+    assert found.mean == pytest.approx(2 / 30)
+    of_images = np.sqrt(right.var(axis=1, ddof=1).sum() / 30) / 2
+    assert found.half >= 1.9 * of_images
+    assert verdict(found).startswith("within noise")
+
+
 def test_of_one_image_the_interval_holds_the_seeds():
     right = [1.0, 0.0, 1.0]
     assert over_seeds_and_images(np.array(right)[:, None]) == over_seeds(right)

@@ -164,6 +164,24 @@ def test_a_run_sent_in_part_is_completed_and_not_repeated(checkout, monkeypatch,
     assert len(points(client, below["seed 0"], "pretrain/loss_nats")) == 3
 
 
+def test_seeds_that_were_sent_are_not_sent_again(checkout, monkeypatch):
+    """A variant that takes longer than a try may would else never be whole."""
+    real, sent = MlflowClient.log_batch, []
+
+    def watched(client, run, *content):
+        sent.append(run)
+        if len(sent) == 3:  # the variant's own, after its two seeds
+            raise ConnectionError("gone")
+        return real(client, run, *content)
+
+    monkeypatch.setattr(MlflowClient, "log_batch", watched)
+    with pytest.raises(InputError, match="gone"):
+        mlflow_send.send()
+    mlflow_send.send()
+    assert len(sent) == 4
+    assert sent[3] == sent[2]
+
+
 def runs_of(study):
     client = MlflowClient(mlflow_send.LOCAL)
     found = client.get_experiment_by_name(f"annulus/{study}").experiment_id

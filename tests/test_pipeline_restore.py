@@ -65,6 +65,24 @@ def test_what_a_run_writes_is_as_committed_and_what_it_does_not_write_stays(root
     assert not (root / "metrics/main/knn.json").exists()
 
 
+def test_documents_and_records_beside_the_metrics_stay_and_those_of_a_study_go_back(root):
+    """Of a repository that has them in git."""
+    texts = ("README.md", "RESULTS.md", "searches/a.csv", "comparisons/a.csv", "benchmarks/a.json", "figures/a.svg")
+    kept = [root / "metrics" / name for name in texts]
+    made = [root / "metrics" / name for name in ("summary.csv", "summary.json", "cifar10/table.csv")]
+    (root / "stages/cifar10/dvc.yaml").touch()
+    for path in (*kept, *made):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("committed\n")
+    git(root, "add", "metrics")
+    git(root, "commit", "-qm", "numbers")
+    for path in (*kept, *made):
+        path.write_text("changed\n")
+    restore(root)
+    assert {path.read_text() for path in kept} == {"changed\n"}
+    assert {path.read_text() for path in made} == {"committed\n"}
+
+
 def test_a_head_that_the_user_detached_stays_where_it_is(root):
     git(root, "update-ref", "-d", "refs/exps/exec/EXEC_HEAD")
     restore(root)

@@ -8,7 +8,7 @@ import yaml
 
 from annulus.errors import InputError
 from annulus.pipeline.revision import Files, workspace
-from annulus.pipeline.stale import stale
+from annulus.pipeline.stale import is_other, stale
 
 CODE = {"src/a/b.py": b"b", "src/a/c/d.py": b"d"}
 PARAMS = {"dataset": "shapes", "datasets": {"shapes": {"size": 20, "decay": 1e-05}, "cifar": {"size": 32}}}
@@ -67,6 +67,27 @@ def test_a_selector_is_named_in_place_of_its_section():
 def test_code_is_hashed_as_dvc_hashes_a_folder():
     for content in ({"src/a/b.py": b"edited"}, {"src/a/new.py": b""}):
         assert clauses(lock(), **content) == ["metrics were made with other code in src/a"]
+
+
+def test_another_command_is_named_whatever_its_line_breaks(monkeypatch):
+    monkeypatch.setitem(PIPELINE["prepare"], "cmd", "python prepare --params params.yaml\n")
+    locked = lock()
+    for cmd, expected in (
+        ("python prepare\n --params params.yaml", []),
+        ("python prepare --params other.yaml", ["metrics were made with another command of prepare"]),
+    ):
+        locked["prepare"]["cmd"] = cmd
+        assert clauses(locked) == expected
+
+
+def test_a_file_that_dvc_keeps_of_another_run_is_told_apart(tmp_path):
+    (tmp_path / "map.svg").write_bytes(b"<svg/>")
+    assert not is_other(tmp_path, "map.svg"), "without a lock nothing is known"
+    for digest, expected in ((md5(b"<svg/>"), False), (md5(b"other"), True)):
+        locked = {"stages": {"diagnostics": {"outs": [{"path": "map.svg", "md5": digest}]}}}
+        (tmp_path / "dvc.lock").write_text(yaml.safe_dump(locked))
+        assert is_other(tmp_path, "map.svg") is expected
+    assert not is_other(tmp_path, "gone.svg")
 
 
 def test_an_earlier_stage_that_ran_again_alone_is_seen_by_what_it_wrote():

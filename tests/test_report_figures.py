@@ -7,7 +7,7 @@ import report_root
 from report_root import Parsed
 
 from annulus.report.figures.drawing import CSS, looks, numbers, panels, svg
-from annulus.report.figures.gains import GENERATED, compared, gains, told
+from annulus.report.figures.gains import GENERATED, compared, finding, gains, told
 from annulus.report.figures.plots import PLOTS
 from annulus.report.papers.metrics import Metrics
 from annulus.report.papers.tables import number
@@ -78,6 +78,18 @@ def test_gains_have_intervals_verdicts_and_the_papers_gain(metrics):
         assert [(end - start) / 2 for (start, _), (end, _) in bars.get_segments()] == pytest.approx(halves)
     with pytest.raises(ValueError, match="holds no rows"):
         gains(rows, "ring.table6")
+
+
+def test_a_row_in_two_tables_counts_once_and_rows_of_other_runs_and_one_seed_do_not_make_it_another():
+    numbers = {"here_percent": 44.0, "here_gain_percent": 0.6, "here_knn_percent": 39.9, "here_knn_gain_percent": 0.2}
+    row = {"table": "a", "method": "BALL", "verdict": "better", "bound_nats": 1.0, **numbers}
+    base = row | {"method": "IR", "verdict": "base", "here_percent": 43.4, "here_gain_percent": 0.0}
+    rows = [base, row, row | {"table": "b"}, row | {"method": "RING", "here_knn_percent": 40.9, "bound_nats": 0.5}]
+    assert told(rows).startswith("Of 2 differences 2 are better")
+    single = [one | {"verdict": "one seed"} for one in rows[1:]]
+    assert told([base, *single]) == "Each has one seed, so no difference has a verdict."
+    assert finding([base, *single], "CIFAR-10").startswith("On CIFAR-10 each algorithm has one seed")
+    assert told([*rows, row | {"table": "c", "verdict": "equal", "here_percent": 1.0}]).startswith("Of 2 differences")
 
 
 def test_more_series_panels_or_methods_than_can_be_drawn_are_a_sentence(metrics):

@@ -1,5 +1,6 @@
 """Metrics read strictly: what is missing names its command, what is broken is named and kept."""
 
+import hashlib
 import json
 import os
 import re
@@ -8,6 +9,7 @@ import pytest
 from by_path import ROOT
 from report_root import pipelines
 
+from annulus.report.papers import setting
 from annulus.report.papers.metrics import Broken, Metrics, Missing
 from annulus.report.papers.setting import Setting, processors, read_setting
 
@@ -155,6 +157,29 @@ def test_how_numbers_were_made_comes_from_their_study_and_their_own_columns(tabl
     assert str(read_setting(table, "negatives/a.csv", {"scale": "paper", "epochs": 16.0, "seeds": 1.0})) == (
         "shapes, paper, 16 epochs, 1 seed"
     )
+    assert read_setting(table, "negatives/a.csv", {"dataset": "folder"}).dataset == "shapes"
+
+
+def test_a_study_has_what_it_takes_from_another_and_an_edited_file_says_nothing_of_its_numbers(tmp_path):
+    stages, table = tmp_path / "stages", Metrics(tmp_path)
+    for name, content in (
+        (
+            "law",
+            "study: law\nof: law\nscale: demo\nseeds: [0]\ndefaults: {dataset: shapes, datasets.folder.root: a/b}\n",
+        ),
+        ("full", "study: full\nof: law\nseeds: [3, 4]\nscales: {demo: {dataset: folder}}\n"),
+    ):
+        (stages / name).mkdir(parents=True)
+        (stages / name / "params.yaml").write_text(content)
+    (tmp_path / "metrics/full").mkdir(parents=True)
+    (tmp_path / "metrics/full/a.csv").write_text("value\n1\n")
+    assert read_setting(table, "full/a.csv") == Setting("b", "demo", None, 2)
+    locked = hashlib.md5((stages / "full/params.yaml").read_bytes()).hexdigest()
+    lock = "    - path: stages/full/params.yaml\n      hash: md5\n      md5: {}\n"
+    for digest, expected in ((locked, Setting("b", "demo", None, 2)), ("0" * 32, Setting())):
+        (stages / "full/dvc.lock").write_text(lock.format(digest))
+        setting._of_study.cache_clear()
+        assert read_setting(table, "full/a.csv") == expected
 
 
 MAIN = "seeds: [3, 4]\nscale: a\ndataset: b\nscales: {a: {pretrain: {epochs: 9}}}\n"

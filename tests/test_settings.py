@@ -53,7 +53,7 @@ def test_a_rule_refuses_a_value_by_its_key_and_where_a_section_is_made_by_hand()
 def test_a_number_of_numpy_and_one_that_may_be_none_are_checked_as_python_s_own():
     assert Bounded(share=np.float32(0.5), steps=np.int64(3)) == Bounded(share=0.5, steps=3)
     assert Bounded(share=0.5, steps=None).steps is None
-    for steps in (0, 1.5, np.float32(1), "3"):
+    for steps in (0, 1.5, np.float32(1), "3", True):
         with pytest.raises(InputError, match=r"^steps .*: give a whole number from 1 to"):
             Bounded(share=0.5, steps=steps)
 

@@ -124,6 +124,14 @@ def test_the_text_of_one_seed_has_no_intervals_and_the_same_columns(tmp_path):
         assert alone.index("one seed") == both_seeds.index("within noise")
 
 
+def test_seeds_that_trained_for_other_epochs_are_refused(tmp_path):
+    for seed, epochs in enumerate((200, 60)):
+        write_seeds(tmp_path / f"rows/IR/{seed}.json", {seed: {"knn_top1_percent": 40.0, "epochs": epochs}})
+        write_right(tmp_path / f"right/IR/{seed}.json", both({seed: np.arange(200) < 80}))
+    with pytest.raises(InputError, match=r"IR: its seeds trained for \[60, 200\] epochs; run the older ones again, or"):
+        Rows(tmp_path / "rows", tmp_path / "right")["IR"]
+
+
 def test_files_of_other_seeds_are_refused(tmp_path):
     row_of(tmp_path, "IR", 80, 100)
     write_right(tmp_path / "right/IR.json", both({0: bits(80)[0], 2: bits(100)[0]}))

@@ -173,6 +173,8 @@ def commands(tmp_path, monkeypatch) -> Path:
 def test_without_slurm_or_with_an_unknown_setting_nothing_is_submitted(commands, tmp_path, monkeypatch):
     with pytest.raises(InputError, match=r"--slurm partitoin=: unknown; did you mean 'partition'\? \(known: account, "):
         Slurm(tmp_path, 2, None, {"partitoin": "gpu"})
+    with pytest.raises(InputError, match=r"--slurm additional_parameters=a: submitit refuses it \("):
+        Slurm(tmp_path, 2, None, {"additional_parameters": "a"})
     with pytest.raises(InputError, match=r"--slurm time=4:00:00: not a number of minutes; write time=240"):
         Slurm(tmp_path, 2, None, {"time": "4:00:00"})
     (commands / "sbatch").write_text("#!/bin/sh\necho sbatch: error: no partition gpu >&2; exit 1\n")
@@ -184,13 +186,17 @@ def test_without_slurm_or_with_an_unknown_setting_nothing_is_submitted(commands,
 
 
 def test_workers_are_an_array_of_jobs_that_share_a_gpu_and_are_told_before_their_time_is_over(commands, tmp_path):
-    slurm = Slurm(tmp_path, None, 0.5, {"partition": "gpu", "time": 90})
+    lists = {"setup": "module load cuda", "srun_args": "--mpi=none --quiet"}
+    slurm = Slurm(tmp_path, None, 0.5, {"partition": "gpu", "time": 90} | lists)
     assert (slurm.tasks, slurm.slots(trials=7)) == (2, 4)
     jobs = slurm.start(Worker(tmp_path, [], None), range(4))
     assert [job.job_id for job in jobs] == ["7_0", "7_1", "7_2", "7_3"]
     asked = set(re.findall(r"#SBATCH --(.+)", (tmp_path / "submitted").read_text()))
     assert {"array=0-3%4", "gpus-per-node=1", "ntasks-per-node=2", "partition=gpu", "time=90"} <= asked
     assert "signal=USR2@90" in asked
+    script = (tmp_path / "submitted").read_text()
+    assert "\nmodule load cuda\n" in script
+    assert " --mpi=none --quiet " in script
 
 
 def test_workers_of_this_machine_share_the_gpus_that_the_sweep_may_use(tmp_path, monkeypatch):
