@@ -87,11 +87,12 @@ def _cells(rows: Sequence[Row], column: str) -> list[str]:
     if unit not in DIGITS:
         return [row[column].replace("|", "\\|") for row in rows]
     numbers = [(row[column], row.get(f"{stem}_interval_{unit}") or "") for row in rows]
-    bases = [any(word == "base" for name, word in row.items() if name.endswith("verdict")) for row in rows]
+    words = [[word for name, word in row.items() if name.endswith("verdict")] for row in rows]
     small = all(abs(float(value or 0)) < SMALL for value, _ in numbers)
     form = f"{'+' if 'gain' in stem or stem.startswith('over_') else ''}.{DIGITS[unit] + 2 * small}f"
     cells = []
-    for (value, half), is_base in zip(numbers, bases, strict=True):
+    for (value, half), verdicts in zip(numbers, words, strict=True):
+        is_base = "base" in verdicts or not verdicts
         if value == "" or (is_base and form.startswith("+") and float(value) == 0 == float(half or 0)):
             cells.append("")
             continue
