@@ -167,7 +167,9 @@ def test_a_number_stands_with_its_interval_and_a_gain_with_its_sign(tmp_path):
     rows = "a,verdict,gain_percent,gain_interval_percent\nx,base,0.0,0.0\ny,equal,0.0,0.0\nz,one seed,0.0,\n"
     (tmp_path / "here.csv").write_text(rows)
     made = with_tables("<!-- table here.csv: a, gain_percent -->\n| old |\n", tmp_path)
-    assert made.splitlines()[3:] == ["| x |  |", "| y | +0.0 ± 0.0 |", "| z | +0.0 |"], "of a base alone 0 says nothing"
+    assert made.splitlines()[3:] == ["| x |  |", "| y | +0.000 ± 0.000 |", "| z | +0.000 |"], (
+        "of a base alone 0 says nothing"
+    )
 
 
 def test_the_comparison_has_the_measured_numbers():
