@@ -237,7 +237,10 @@ def figure(plot: Plot, metrics: Metrics, found: Sequence[Verdict]) -> Shown:
     rows = part(lambda: [metrics.rows(file) for file in plot.files], metrics, files)
     if isinstance(rows, Empty):
         return Shown(plot, where, finding, "", about, rows)
-    setting = str(read_setting(metrics, plot.files[0], rows[0][-1]))  # a teacher's is the first
+    each = zip(plot.files, rows, strict=True)
+    setting = "; ".join(
+        dict.fromkeys(str(read_setting(metrics, file, of[-1])) for file, of in each)
+    )  # a teacher is first
     drawn = part(lambda: svg(lambda: plot.draw(*rows), plot.name, f"{plot.title}. {finding}"), metrics, files)
     return Shown(plot, where, finding, setting, about, drawn)
 
