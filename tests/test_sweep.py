@@ -346,3 +346,14 @@ def test_a_run_that_kills_its_workers_is_given_up(trials, tmp_path, monkeypatch,
         with pytest.raises(InputError, match=r"3 workers were killed before they took a trial; its last words are in"):
             sweep.run()
     assert executor.started == 3
+
+
+def test_workers_that_are_killed_between_trials_do_not_end_a_sweep_that_goes_on(trials, tmp_path):
+    sweep = Watch(trials(first={}, second={}), tmp_path, Killed(tmp_path, begun=False), None)
+    job = places.submitit.Job(tmp_path, "7")
+    for number in (0, 1):
+        for _ in range(2):
+            sweep._killed(job, tmp_path / "err")
+        sweep._over(number, "done in 1 s")
+    sweep._killed(job, tmp_path / "err")
+    assert sweep.kills[None] == 1

@@ -74,6 +74,7 @@ class Watch:
 
     def _over(self, number: int, result: str) -> None:
         trial = self.open.pop(number)
+        del self.kills[None]  # workers can work here: those that were killed between trials tell nothing of the next
         self.bar.update()
         self._say(f"{trial.name}: {result} ({len(self.trials) - len(self.open)} of {len(self.trials)})")
 
