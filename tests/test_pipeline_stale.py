@@ -88,6 +88,9 @@ def test_a_file_that_dvc_keeps_of_another_run_is_told_apart(tmp_path):
         (tmp_path / "dvc.lock").write_text(yaml.safe_dump(locked))
         assert is_other(tmp_path, "map.svg") is expected
     assert not is_other(tmp_path, "gone.svg")
+    for damaged in ("stages: 1", "a: [", "stages: {diagnostics: {outs: [1]}}"):
+        (tmp_path / "dvc.lock").write_text(damaged)
+        assert not is_other(tmp_path, "map.svg")
 
 
 def test_an_earlier_stage_that_ran_again_alone_is_seen_by_what_it_wrote():

@@ -165,10 +165,10 @@ def is_locked(root: Path, stage: str, output: str) -> bool:
 def is_other(root: Path, output: str) -> bool:
     """True for a file of the main line, which DVC keeps and git does not, that is not the one that dvc.lock names."""
     try:
-        stages, content = read_yaml(workspace(root), "dvc.lock").get("stages", {}), (root / output).read_bytes()
-    except (LookupError, OSError, InputError):
+        content, stages = (root / output).read_bytes(), read_yaml(workspace(root), "dvc.lock")["stages"]
+        locked = {out["path"]: out["md5"] for stage in stages.values() for out in stage.get("outs", [])}
+    except (OSError, InputError, LookupError, TypeError, AttributeError):  # no such file, or no lock of DVC
         return False
-    locked = {out["path"]: out.get("md5") for stage in stages.values() for out in stage.get("outs", [])}
     return output in locked and locked[output] != hashlib.md5(content).hexdigest()
 
 
