@@ -302,10 +302,8 @@ def _sound(path: Path) -> Iterator[None]:
         yield
     except (InputError, MemoryError):
         raise
-    except OSError as error:
-        if error.errno == errno.ENOSPC:
-            raise InputError(f"{path} is not unpacked: the disk is full; free some space, then run again") from error
-        raise InputError(f"{path} cannot be read ({error}); make or copy it again") from error
     except Exception as error:  # on broken bytes readers of archives and tables raise about anything
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            raise InputError(f"{path} is not unpacked: the disk is full; free some space, then run again") from error
         short = " ".join(str(error).split())[:200] or type(error).__name__
         raise InputError(f"{path} cannot be read ({short}); make or copy it again") from error
