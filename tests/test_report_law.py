@@ -27,7 +27,7 @@ def file(*samplers: str, gain: float = 1.0) -> list[dict]:
 
 OTHERS = {  # gain at the higher temperature
     **{"law/moco": 0.7, "law/alexnet": 0.9, "law/resnet18": -1.2, "law/resnet18-long": 1.4},
-    **{"full_law/ir": 0.4, "full_law/ir-long": 0.3, "full_law/moco": 0.2},
+    **{"full_law/ir": 0.4, "full_law/ir-long": 0.3, "full_law/moco": 0.2, "full_law/moco-long": 0.6},
 }
 IR = [file("ring", "ball", "cave"), file("ring", gain=-0.5)]
 
@@ -44,6 +44,7 @@ def test_points_stand_at_the_weight_of_their_base():
             "all images",
             "all images for 60 epochs",
             "MoCo, all images",
+            "MoCo, all images for 60 epochs",
         )
         assert set(places) == {"ring", "ball", "cave", *(f"ring, {other}" for other in others)}
         assert places["ring"] == [[96.0, 0.0], [48.0, 1.0], [96.0, 0.0], [48.0, -0.5]]

@@ -24,6 +24,7 @@ REAL = {
     "full_law/ir.csv": ", all images",
     "full_law/ir-long.csv": ", all images for 60 epochs",
     "full_law/moco.csv": ", MoCo, all images",
+    "full_law/moco-long.csv": ", MoCo, all images for 60 epochs",
 }
 DRAWN = {"embedded_law/ir-256.csv": "", "embedded_law/moco.csv": ", MoCo"}
 BASE = "uniform"
