@@ -133,9 +133,11 @@ def test_a_rule_holds_of_numbers_as_the_claim_says_and_not_of_others(name):
 )
 def test_a_claim_of_a_data_set_is_decided_by_its_study_at_the_papers_scale(study, tmp_path):
     """Such a study has the paper's data set there."""
-    (tmp_path / "stages" / study).mkdir(parents=True)
     params = read_yaml(ROOT / f"stages/{study}/params.yaml")
-    (tmp_path / f"stages/{study}/params.yaml").write_text(yaml.safe_dump(params | {"scale": "paper"}, sort_keys=False))
+    for name in {study, params.get("of", study)}:  # and the study whose form it has
+        own = read_yaml(ROOT / f"stages/{name}/params.yaml") | {"scale": "paper"}
+        (tmp_path / "stages" / name).mkdir(parents=True)
+        (tmp_path / f"stages/{name}/params.yaml").write_text(yaml.safe_dump(own, sort_keys=False))
     written(tmp_path, f"{study}/any.csv", [{"seeds": 3}])
     setting = read_setting(Metrics(tmp_path), f"{study}/any.csv")
     of_study = [

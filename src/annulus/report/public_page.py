@@ -31,7 +31,7 @@ def page() -> str:
 
 
 def public() -> dict[str, dict[str, Any]]:
-    """What each module makes public: names of `annulus` first, then of each room those that are not among them."""
+    """The public names of each module: those of `annulus` first, then of each room those that are not among them."""
     found = {"annulus": {name: one for name in annulus.__all__ if not inspect.ismodule(one := getattr(annulus, name))}}
     for room in ROOMS:
         module = getattr(annulus, room)

@@ -73,7 +73,7 @@ class OwnStudy:
         Raises:
             InputError: when the file cannot be read, or lacks something that all studies have.
         """
-        self.path, self.content = own, _read(own) | ({} if scale is None else {"scale": scale})
+        self.path, self.content = own, content_of(own) | ({} if scale is None else {"scale": scale})
         known = {key: self.content[key] for key in kinds(self.model) if key in self.content}
         self.params = checked(known, str(own), self.model)
         if (chosen := self.params.scale) not in self.params.scales:
@@ -218,8 +218,12 @@ class MainStudy(OwnStudy):
         return _changed(self._tree, settings, self.main.scale, f"{self.path}: {name}")
 
 
-def _read(own: Path) -> Settings:
-    """The study's content, over that of the study whose rows, parts or generators it has."""
+def content_of(own: Path) -> Settings:
+    """The study's content, over that of the study whose rows, parts or generators it has.
+
+    Raises:
+        InputError: when a file cannot be read, or names no study.
+    """
     content = read_tree(own)
     if not {"study", "of"} & content.keys():
         return content

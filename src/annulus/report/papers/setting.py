@@ -12,6 +12,7 @@ from annulus.config.file import read_tree
 from annulus.errors import InputError
 from annulus.files.regular import read_text
 from annulus.report.papers.metrics import Broken, Cell, Metrics, Missing
+from annulus.studies.study import content_of
 
 DATASET = ("dataset", "datasets.folder.root")
 
@@ -102,23 +103,16 @@ def processors(metrics: Metrics) -> str | None:
 
 @cache
 def _of_study(path: Path) -> dict[str, Any]:
-    """What a study's file says, over that of the study whose form it has; nothing where its numbers were made with
-    another file, as its dvc.lock says.
-    """
-    if _edited(path):
+    """A study's parameters; nothing where its numbers were made with another file, as its dvc.lock says."""
+    try:
+        return {} if _edited(path) else content_of(path)
+    except InputError:
         return {}
-    own = _stated(path)
-    if (of := own.get("of")) in (None, own.get("study")):
-        return own
-    base = _stated(path.parent.parent / str(of) / "params.yaml")
-    first, second = (each.get("scales") or {} for each in (base, own))
-    scales = {scale: {**(first.get(scale) or {}), **(second.get(scale) or {})} for scale in {**first, **second}}
-    return base | own | {"scales": scales, "defaults": {**(base.get("defaults") or {}), **(own.get("defaults") or {})}}
 
 
 def _edited(path: Path) -> bool:
     """True for a file that is not the one that its study's dvc.lock names."""
-    try:
+    try:  # the lock as text: as YAML its thousands of lines take long
         lock, content = read_text(path.with_name("dvc.lock")), path.read_bytes()
     except (OSError, UnicodeDecodeError):
         return False
