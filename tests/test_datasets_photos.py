@@ -432,7 +432,7 @@ def test_an_archive_that_would_fill_the_disk_is_refused(here, monkeypatch):
     tree(here / "images")
     with zipfile.ZipFile(here / "own.zip", "w") as archive:
         archive.write(here / "images/cat/1.png", "1.png")
-    monkeypatch.setattr("annulus.datasets.unpack.KEPT_FREE", 2**60)
+    monkeypatch.setattr("annulus.datasets.archives.KEPT_FREE", 2**60)
     with pytest.raises(InputError, match=r"own.zip unpacks to \d+ bytes, and .* free some space, or unpack"):
         prepared(here / "own.zip")
 

@@ -1,0 +1,124 @@
+"""Tars for `photos`, written as files: of images in folders, and WebDatasets."""
+
+import json
+import os
+import tarfile
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from annulus.datasets.archives import check_room, joined, needs, sound, split_of_shard
+from annulus.datasets.decode import SUFFIXES as IMAGE_SUFFIXES
+from annulus.datasets.found import Found, arranged, listed
+from annulus.datasets.settings import Classes
+from annulus.datasets.tables import LABELS, class_name, column_of
+from annulus.errors import InputError
+
+LABEL_FILES = ("cls", "json")  # of a WebDataset's sample
+
+
+def from_tars(paths: Sequence[Path], unpacked: Path, classes: Classes) -> Found:
+    """The images of one tar, or of several.
+
+    Raises:
+        InputError: when one is cut or broken, would leave its folder or fill the disk, or a package is missing.
+    """
+    parts, trees = [], []
+    for place, path in enumerate(paths):
+        folder = unpacked / str(place)
+        with sound(path), tarfile.open(path) as archive:
+            members = _members(archive, path)
+            if _beside_images(member.name for member in members):
+                parts.append(_webdataset(path, members, folder))
+            else:
+                trees.append((path, folder, _untar(archive, members, path, folder)))
+    return joined([*parts, *([_one_tree(trees, unpacked, classes)] if trees else [])])
+
+
+def _members(archive: tarfile.TarFile, path: Path) -> list[tarfile.TarInfo]:
+    """Files of a tar, links among them. tarfile takes the first broken header for the end, where a sound tar has zeros.
+
+    Raises:
+        InputError: when it ends otherwise.
+    """
+    members = [member for member in archive.getmembers() if member.isfile() or member.islnk() or member.issym()]
+    archive.fileobj.seek(archive.offset)
+    if archive.fileobj.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
+        raise InputError(f"{path} is cut or damaged after {len(members)} files; make or copy it again")
+    return members
+
+
+def _untar(archive: tarfile.TarFile, members: Sequence[tarfile.TarInfo], path: Path, folder: Path) -> list[str]:
+    """Write the files; returns the links that lead out of the archive, which are not followed."""
+    folder.mkdir(parents=True)
+    check_room(folder, sum(member.size for member in members), path)
+    outside = []
+    for member in members:
+        try:
+            archive.extract(member, folder, filter="data")
+        except (tarfile.AbsoluteLinkError, tarfile.LinkOutsideDestinationError):
+            outside.append(member.name)
+    return outside
+
+
+def _one_tree(trees: Sequence[tuple[Path, Path, list[str]]], root: Path, classes: Classes) -> Found:
+    """Tars of images in folders as the one tree that they are parts of: path, folder and left out links of each."""
+    files, names, others, splits = [], [], [], {}
+    for path, folder, outside in trees:
+        inside, no_images = listed(folder)
+        for name in inside:
+            file = f"{folder.relative_to(root)}/{name}"
+            files.append(file)
+            names.append(name)
+            splits[file] = split_of_shard(path)
+        others += [*no_images, *outside]
+    found = replace(arranged(root, files, names, others, classes), kind="a tar")
+    return found if any(found.splits) else replace(found, splits=tuple(splits[file] for file in found.names))
+
+
+def _webdataset(path: Path, members: Sequence[tarfile.TarInfo], folder: Path) -> Found:
+    """A tar of samples: an image and, beside it, its label (.cls, .json)."""
+    split = split_of_shard(path)
+    check_room(folder.parent, sum(member.size for member in members), path)
+    needs("a WebDataset tar", "webdataset")
+    import webdataset
+
+    samples = webdataset.WebDataset([str(path.resolve())], shardshuffle=False, empty_check=False)
+    images, labelled, others = [], [], []
+    for sample in samples:
+        kinds = [kind for kind in sample if f".{kind.rpartition('.')[2].lower()}" in IMAGE_SUFFIXES]
+        if len(kinds) > 1:
+            raise InputError(
+                f"{path}: the sample {sample['__key__']} has {len(kinds)} images, {', '.join(kinds)}; give one a sample"
+            )
+        if not kinds:
+            others.append(f"{sample['__key__']} of {path.name}")
+            continue
+        (image,) = kinds
+        folder.mkdir(parents=True, exist_ok=True)
+        name = f"{len(images):08}.{image.rpartition('.')[2].lower()}"
+        (folder / name).write_bytes(sample[image])
+        images.append(name)
+        labelled.append(_label_of(sample))
+    return Found("WebDataset tars", folder, tuple(images), tuple(labelled), (split,) * len(images), tuple(others))
+
+
+def _beside_images(names: Iterable[str]) -> bool:
+    """True where a label file belongs to an image: both have the same folder and name, up to its first point."""
+    kinds = defaultdict(set)
+    for name in names:
+        folder, base = os.path.split(name)
+        key, _, ending = base.partition(".")
+        kinds[folder, key].add(ending.rpartition(".")[2].lower())
+    images = {suffix[1:] for suffix in IMAGE_SUFFIXES}
+    return any(found & images and found & set(LABEL_FILES) for found in kinds.values())
+
+
+def _label_of(sample: Mapping[str, Any]) -> str | None:
+    if "cls" in sample:
+        return class_name(sample["cls"].decode().strip())
+    about = json.loads(sample.get("json", b"{}"))
+    column = column_of(list(about), LABELS) if isinstance(about, dict) else None
+    return class_name(about[column]) if column else None
