@@ -1,4 +1,4 @@
-"""Archives and shards for `photos`, written as files: zip, Parquet with images, save_to_disk; tars in a file of their own."""
+"""Archives and shards for `photos`, written as files: zip, Parquet with images, save_to_disk, and tars by `tars`."""
 
 import json
 import shutil
