@@ -7,7 +7,7 @@ import pytest
 import torch
 from plain_objectives import in_own_cluster, ranked_others, sets_of
 
-from annulus.negatives.clusters import Clusters
+from annulus.negatives.clusters import MARKED, Clusters
 from annulus.negatives.neighbours import among_all, closest, clustered, share_at
 from annulus.negatives.scores import Given
 from annulus.negatives.selection import Selection, gather
@@ -90,8 +90,9 @@ def test_padding_is_absent_and_points_to_a_column_that_exists(clusters):
     torch.testing.assert_close(scores.logsumexp(dim=1), counts.log())
 
 
-def test_members_share_a_cluster_as_the_plain_loop_says(clusters, generator):
-    members, some = torch.randint(COLUMNS, (QUERIES, 17), generator=generator), slice(11, 19)
+@pytest.mark.parametrize("count", [COLUMNS // MARKED - 1, COLUMNS])
+def test_members_share_a_cluster_as_the_plain_loop_says(count, clusters, generator):
+    members, some = torch.randint(COLUMNS, (QUERIES, count), generator=generator), slice(11, 19)
     expected = [[in_own_cluster(column, clusters, query) for column in row] for query, row in enumerate(members)]
     assert clusters.shared(members).tolist() == expected
     assert clusters.of(some).shared(members[some]).tolist() == expected[some]

@@ -10,7 +10,7 @@ from pretended_gpu import PretendedGPU
 
 from annulus.errors import InputError
 from annulus.negatives import ranked, threshold
-from annulus.negatives.by_rank import COUNTED, ring, uniform
+from annulus.negatives.by_rank import COUNTED, SEARCHED, draw_kept, ring, uniform
 from annulus.negatives.clusters import Clusters
 from annulus.negatives.draws import fractions
 from annulus.negatives.ranked import select
@@ -187,6 +187,19 @@ def test_ball_and_ring_of_the_whole_memory_are_uniform_draw_for_draw(similarity,
     whole = Uniform(), Ball(outer=1.0), Uniform()
     first, *others = (params.draw(similarity, own, 500, seeded(), 1.0).index for params in whole)
     assert all(torch.equal(first, other) for other in others)
+
+
+@pytest.mark.parametrize("k", [60 // SEARCHED, 60 // SEARCHED + 1, 200])
+def test_draws_of_kept_members_are_the_plain_list_s_however_these_are_found(k, generator):
+    index = torch.randint(ROWS, (QUERIES, 60), generator=generator)
+    kept = torch.rand(QUERIES, 60, generator=generator) < torch.linspace(0.05, 1, QUERIES)[:, None]
+    kept[:, 30] = True
+    drawn = torch.rand(QUERIES, k, generator=generator)
+    drawn[0, 0], drawn[1, 0] = 0.0, 1 - 2**-24
+    found = draw_kept(index, kept, drawn).index
+    for query in range(QUERIES):
+        members = index[query][kept[query]].tolist()
+        assert found[query].tolist() == [members[int(place * len(members))] for place in drawn[query]]
 
 
 # --- cave ---------------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from annulus.negatives.ranks import rank_limits
 from annulus.negatives.selection import Selection
 
 COUNTED = 4  # with fewer columns for each negative, counting on from the first one is faster than searching for each
+SEARCHED = 16  # with fewer members for each negative, listing those that are kept is faster
 
 Count = int | Literal["all"]
 
@@ -120,11 +121,14 @@ def closest(scores: Float[Tensor, "b n"], self_index: SelfIndex, first: int, las
 
 def draw_kept(index: Int[Tensor, "b m"], kept: Bool[Tensor, "b m"], drawn: Float[Tensor, "b k"]) -> Selection:
     """The kept columns of each query, which has at least one, that numbers in [0, 1) pick."""
-    # The kept columns one after the other, and behind them, where no draw reaches, the others. A query that keeps none,
-    # which a GPU refuses later, draws column 0.
-    upto, width = kept.cumsum(dim=1), index.shape[1]
-    listed = index.new_zeros(len(index), width + 1).scatter_(1, (upto - 1).where(kept, width), index)
-    return Selection(listed.gather(1, (drawn * upto[:, -1:]).long()))
+    # A query that keeps none, which a GPU refuses later, draws any column.
+    upto, width = kept.cumsum(dim=1, dtype=torch.int32), index.shape[1]
+    places = (drawn * upto[:, -1:]).int()
+    if width >= SEARCHED * drawn.shape[1]:
+        return Selection(index.gather(1, torch.searchsorted(upto, places, right=True).clamp(max=width - 1)))
+    # The kept columns one after the other, and behind them, where no draw reaches, the others.
+    listed = index.new_zeros(len(index), width + 1).scatter_(1, (upto - 1).where(kept, width).long(), index)
+    return Selection(listed.gather(1, places.long()))
 
 
 def check_count(k: Count) -> None:

@@ -12,6 +12,8 @@ from annulus.device.rng import derive
 from annulus.errors import InputError, load_faiss
 from annulus.negatives.lloyd import lloyd
 
+MARKED = 4  # from a quarter of the columns on, all are compared in their order, which memory gives faster
+
 
 class Clustering(NamedTuple):
     """Settings of k-means: clusters, iterations, and independent runs."""
@@ -59,17 +61,23 @@ class Clusters:
         marked = torch.zeros(
             self.queries.shape[1], self.columns.shape[-1], dtype=torch.bool, device=self.columns.device
         )
-        for columns, queries in zip(self.columns, self.queries, strict=True):
-            marked |= (columns == queries[:, None]) & (queries[:, None] >= 0)
+        for columns, queries in zip(self.columns, self._own(), strict=True):
+            marked.logical_or_(columns == queries)
         return marked
 
     def shared(self, index: Int[Tensor, "b m"]) -> Bool[Tensor, "b m"]:
         """Mask of the columns that are in the query's own cluster in any of the runs."""
+        if MARKED * index.shape[1] >= self.columns.shape[-1]:
+            return self.marked().gather(1, index)
         inside = torch.zeros_like(index, dtype=torch.bool)
-        for columns, queries in zip(self.columns, self.queries, strict=True):
+        for columns, queries in zip(self.columns, self._own(), strict=True):
             found = columns[index] if columns.dim() == 1 else columns.gather(1, index)
-            inside |= (found == queries[:, None]) & (queries[:, None] >= 0)
+            inside.logical_or_(found == queries)
         return inside
+
+    def _own(self) -> Int[Tensor, "runs b 1"]:
+        """The queries' clusters, with which no column is equal where a query is in none."""
+        return self.queries.where(self.queries >= 0, -2)[..., None]
 
 
 def fewer_clusters(clusters: int, rows: int) -> int:
