@@ -4,8 +4,11 @@ import pytest
 import torch
 from detector_cases import detector_params, encoder, rectangles, training_params
 from test_detection_levels import MEAN, STD, trained
+from torch import nn
 
 from annulus.errors import InputError
+from annulus.running.checkpoint import Checkpoint
+from annulus.studies.detection import fitting
 from annulus.studies.detection.average_precision import evaluate
 from annulus.studies.detection.levels import Levels
 from annulus.studies.detection.roi_align import masks_in_boxes
@@ -99,6 +102,40 @@ def test_it_trains_detects_and_is_measured_as_torchvision_is(kind, scenes):
     found = [engine.train_and_detect(trained(), some, some, params, training, 0, None) for _ in range(2)]
     assert found[0] == found[1], "the same seed, the same detections"
     assert 0 <= evaluate(some, found[0][0])[f"{kind[:-1]}_ap_percent"] <= 100
+
+
+class Recorder(nn.Module):
+    """A model that keeps the pictures of each step."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight, self.seen = nn.Parameter(torch.ones(1)), []
+
+    def forward(self, batch):
+        self.seen.append([one["image"] for one in batch] + [torch.rand(3)])
+        return {"one": 0 * self.weight.sum()}
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_killed_run_goes_on_with_the_same_pictures_sizes_and_flips(device, scenes, tmp_path, monkeypatch):
+    """On a GPU workers read them; the model stays on the CPU here."""
+    monkeypatch.chdir(tmp_path)
+    annotated = scenes["masks"]
+    params = detector_params(outputs="masks", anchors=ANCHORS, flip=True, shorter=[32, 40, 48, 56])
+    config = engine.config_of(trained(), annotated, params)
+    config.MODEL.DEVICE = device
+    seen = {}
+    for begin in (0, 3):
+        recorder = Recorder()
+        with Checkpoint("detection", {"piece": begin}) as checkpoint:
+            if begin:
+                optimizer = fitting.SGD([recorder.weight], 0.1, momentum=0.9).state_dict()
+                state = {"step": begin, "last": [], "network": {}, "optimizer": optimizer}
+                monkeypatch.setattr(checkpoint, "load", lambda state=state: state)
+            engine.train_model(recorder, config, annotated, params, training_params(), 0, checkpoint)
+        seen[begin] = recorder.seen
+    assert len(seen[0]) == 6
+    torch.testing.assert_close(seen[3], seen[0][3:], rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("changes", [{}, {"architecture": "resnet18", "stem": "cifar"}, {"split": ColourSplit("lab")}])

@@ -4,21 +4,22 @@ Detectron2 has no ResNet-18 for C4: its head is three new bottlenecks, whatever 
 backbone's own last stage. Frozen, it does not learn either; Detectron2's FREEZE_AT reaches the backbone only.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import torch
 from detectron2.config import CfgNode
-from detectron2.data import DatasetMapper, build_detection_train_loader
+from detectron2.data import DatasetFromList, DatasetMapper
 from detectron2.data.detection_utils import build_augmentation
 from detectron2.layers import ShapeSpec
 from detectron2.modeling import build_model
 from detectron2.modeling.backbone.resnet import build_resnet_backbone
 from detectron2.structures import BoxMode
-from detectron2.utils.env import seed_all_rng
 from detectron2.utils.events import EventStorage
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
 
 from annulus.device.device import pick_device
 from annulus.device.rng import derive, first_weights
@@ -99,26 +100,20 @@ def train_model(
     seed: int,
     checkpoint: Checkpoint | None,
 ) -> float:
-    pictures, labels = learnable(train, params.outputs), labels_of(train)
-    threshold = training.repeat_threshold
-    factors = [1.0] * len(pictures) if threshold is None else repeat_factors(pictures, threshold)
-    batches: list[Iterator[Any]] = []
+    batches, loaded = Batches(config, train, params, training, seed), []
 
     def losses(step: int) -> dict[str, Tensor]:
-        if not batches:  # a run that goes on at a step begins with this step's pictures
-            places = _Order(factors, seed, skip=step * training.batch_size)
-            loader = build_detection_train_loader(
-                [record_of(picture, labels, params.outputs) for picture in pictures],
-                mapper=mapper_of(config, train, training=True),
-                sampler=places,
-                total_batch_size=training.batch_size,
-                aspect_ratio_grouping=False,
-                # Workers, on a GPU, draw from where the run begins: one that goes on draws other sizes and flips.
+        if not loaded:  # a run that goes on at a step begins with this step's batch
+            loader = DataLoader(
+                batches,
+                batch_size=None,
+                sampler=range(step, training.iterations),
                 num_workers=4 if config.MODEL.DEVICE == "cuda" else 0,
+                collate_fn=list,
+                generator=torch.Generator(),  # it would draw a seed from torch's own, from which the model draws
             )
-            batches.append(iter(loader))
-        seed_all_rng(derive(seed, "step", step) % 2**31)  # its augmentations draw from numpy's own generator
-        return model(next(batches[0]))
+            loaded.append(iter(loader))
+        return model(next(loaded[0]))
 
     with EventStorage():  # Detectron2's modules write their counts into it
         return fit(model, losses, training, seed, checkpoint)
@@ -136,17 +131,26 @@ def detect(model: nn.Module, config: CfgNode, test: Annotated) -> list[Detection
     return detections
 
 
-class _Order(torch.utils.data.Sampler):
-    """Our own order of the pictures, as a sampler."""
+class Batches(Dataset):
+    """The batch of each step; its pictures, their sizes and flips depend on the seed and the step alone."""
 
-    def __init__(self, factors: Sequence[float], seed: int, skip: int) -> None:
-        self.factors, self.seed, self.skip = factors, seed, skip
+    def __init__(
+        self, config: CfgNode, train: Annotated, params: DetectorParams, training: TrainingParams, seed: int
+    ) -> None:
+        """`training` is scaled to its batch."""
+        pictures, labels = learnable(train, params.outputs), labels_of(train)
+        threshold = training.repeat_threshold
+        factors = [1.0] * len(pictures) if threshold is None else repeat_factors(pictures, threshold)
+        self.seed, self.size = seed, training.batch_size
+        self.places = list(islice(order(factors, seed), training.iterations * self.size))
+        records = [record_of(picture, labels, params.outputs) for picture in pictures]
+        self.records = DatasetFromList(records, copy=False)  # packed, which workers share
+        self.mapper = mapper_of(config, train, training=True)
 
-    def __iter__(self) -> Iterator[int]:
-        places = order(self.factors, self.seed)
-        for _ in range(self.skip):
-            next(places)
-        return places
+    def __getitem__(self, step: int) -> list[dict[str, Any]]:
+        # Detectron2's augmentations draw from numpy's own generator.
+        np.random.seed(derive(self.seed, "augmentations", step) % 2**32)  # noqa: NPY002
+        return [self.mapper(self.records[place]) for place in self.places[step * self.size : (step + 1) * self.size]]
 
 
 def mapper_of(config: CfgNode, annotated: Annotated, training: bool) -> DatasetMapper:
