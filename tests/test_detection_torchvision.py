@@ -44,6 +44,17 @@ def test_a_frozen_backbone_keeps_weights_and_statistics_and_only_that(neck, froz
     assert not any(torch.equal(value, fresh[name]) for name, value in detector.rpn.named_parameters())
 
 
+def test_the_last_stage_of_c4_sees_boxes_alone(scenes):
+    """Statistics of batch normalisation of whole images would be mixed into those of boxes."""
+    detector = build_detector(encoder(), scenes, detector_params(neck="c4", frozen=False), 0).train()
+    detector.losses(Reader(detector, scenes, 0).batch([0, 1], step=0))
+    counts = [
+        [module.num_batches_tracked.item() for module in stage.modules() if isinstance(module, nn.BatchNorm2d)]
+        for stage in detector.levels.stages
+    ]
+    assert {count for stage in counts for count in stage} == {1}
+
+
 def test_the_same_seed_gives_the_same_bits_and_leaves_torchs_generator_alone(scenes):
     torch.manual_seed(5)
     before = torch.get_rng_state()

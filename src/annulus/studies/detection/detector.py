@@ -70,9 +70,10 @@ class Detector(nn.Module):
         self.levels, self.params = levels, params
         levels.stages.requires_grad_(not params.frozen)
         pyramid = params.neck == "fpn"
-        # Of which stages the maps are read: those of the pyramid, or of C4 the last but one.
-        self.used = slice(params.skipped, None) if pyramid else slice(-2, -1)
-        strides, channels = levels.strides[self.used], levels.channels[self.used]
+        # Of which stages the maps are read: those of the pyramid, or of C4 the last but one. C4's last stage sees boxes
+        # alone: whole images would move its statistics of batch normalisation.
+        self.end, self.used = (None, slice(params.skipped, None)) if pyramid else (-1, slice(-1, None))
+        strides, channels = (each[: self.end][self.used] for each in (levels.strides, levels.channels))
         anchors = [(size,) for size in params.anchors] if pyramid else [tuple(params.anchors)]
         if pyramid and len(anchors) != len(strides) + 1:
             raise InputError(
@@ -113,8 +114,8 @@ class Detector(nn.Module):
         if not self.params.frozen:
             return Read([images.tensors[0]], images.image_sizes[0], target)
         with torch.no_grad():
-            maps = self.levels.maps_from_planes(images.tensors)
-        return Read([one[0] for one in maps[self.used]], images.image_sizes[0], target)
+            maps = self.levels.maps_from_planes(images.tensors, self.end)[self.used]
+        return Read([one[0] for one in maps], images.image_sizes[0], target)
 
     def losses(self, batch: Sequence[Read]) -> dict[str, Float[Tensor, ""]]:
         """Each loss of a batch, in nats or without unit, as torchvision's modules give them; their sum is minimised."""
@@ -137,9 +138,9 @@ class Detector(nn.Module):
         sizes = [read.size for read in batch]
         if not self.params.frozen:
             height, width = stacked[0].shape[2:]
-            stacked = self.levels.maps_from_planes(stacked[0])[self.used]
+            stacked = self.levels.maps_from_planes(stacked[0], self.end)[self.used]
         else:
-            stride = self.levels.strides[self.used][0]
+            stride = self.levels.strides[: self.end][self.used][0]
             height, width = (side * stride for side in stacked[0].shape[2:])
         named = {str(place): level for place, level in enumerate(stacked)}
         pixels = torch.empty(len(batch), 3, height, width, device="meta")

@@ -78,10 +78,12 @@ class Levels(nn.Module):
         """The map of every stage, the finest first."""
         return self.maps_from_planes(self.planes(images))
 
-    def maps_from_planes(self, maps: Float[Tensor, "b k h w"]) -> list[Float[Tensor, "b c y x"]]:
-        """Maps of images that `planes` has normalised."""
+    def maps_from_planes(
+        self, maps: Float[Tensor, "b k h w"], end: int | None = None
+    ) -> list[Float[Tensor, "b c y x"]]:
+        """Maps of the stages before `end` (None: of all), of images that `planes` has normalised."""
         levels = []
-        for stage in self.stages:
+        for stage in self.stages[:end]:
             maps = stage(maps)
             levels.append(maps)
         return levels
