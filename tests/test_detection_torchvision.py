@@ -96,6 +96,21 @@ def test_proposals_and_heads_have_the_papers_thresholds_and_shares_and_the_state
         assert part.fg_bg_sampler.positive_fraction == positive
 
 
+def test_anchors_lie_a_stride_apart_on_every_map(scenes):
+    """The coarsest map halves one of 5 x 5 to 3 x 3: 40 pixels over 3 places would be 13, and the stride is 16."""
+    detector = build_detector(encoder(), scenes, detector_params(shorter=[40], shorter_test=40), 0).eval()
+    read = detector.read(read_sample(scenes.pictures[0], labels_of(scenes), "boxes"))
+    maps, images = detector._maps([read])
+    sizes = [level.shape[2:] for level in maps.values()]
+    assert [tuple(size) for size in sizes] == [(20, 20), (10, 10), (5, 5), (3, 3)]
+    (anchors,) = detector.rpn.anchor_generator(images, list(maps.values()))
+    levels = anchors.split([3 * size.numel() for size in sizes])
+    for level, size, stride in zip(levels, sizes, (2, 4, 8, 16), strict=True):
+        corners = level.unflatten(0, (*size, 3))[:, :, 0]
+        assert (corners[1:, :, 1] - corners[:-1, :, 1] == stride).all()
+        assert (corners[:, 1:, 0] - corners[:, :-1, 0] == stride).all()
+
+
 @pytest.mark.parametrize("frozen", [True, False])
 def test_a_killed_run_goes_on_at_the_same_bits(frozen, scenes, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -57,6 +57,21 @@ class Inputs(GeneralizedRCNNTransform):
         return sizes[0] if len(sizes) == 1 else super().torch_choice(sizes)
 
 
+class Anchors(AnchorGenerator):
+    """torchvision's anchors on maps of known strides.
+
+    It takes an image's side over its map's, rounded down: of a pyramid's last map, which halves an odd one, too little.
+    """
+
+    def __init__(self, sizes: Sequence[Sequence[int]], strides: Sequence[int]) -> None:
+        """`sizes` of the anchors on each map, in pixels."""
+        super().__init__(tuple(map(tuple, sizes)), (RATIOS,) * len(sizes))
+        self.strides = strides
+
+    def grid_anchors(self, grid_sizes: list[Sequence[int]], strides: list[list[Tensor]]) -> list[Float[Tensor, "_ 4"]]:
+        return super().grid_anchors(grid_sizes, [[stride, stride] for stride in self.strides])
+
+
 class Detector(nn.Module):
     """Backbone, neck, proposals and heads. The backbone's modules are `levels`, everything else learns."""
 
@@ -74,8 +89,7 @@ class Detector(nn.Module):
         # alone: whole images would move its statistics of batch normalisation.
         self.end, self.used = (None, slice(params.skipped, None)) if pyramid else (-1, slice(-1, None))
         strides, channels = (each[: self.end][self.used] for each in (levels.strides, levels.channels))
-        anchors = [(size,) for size in params.anchors] if pyramid else [tuple(params.anchors)]
-        if pyramid and len(anchors) != len(strides) + 1:
+        if pyramid and len(params.anchors) != len(strides) + 1:
             raise InputError(
                 f"anchors: {params.anchors} for {len(strides)} levels of this encoder (strides "
                 f"{', '.join(map(str, strides))}) and a smaller one; give {len(strides) + 1} sizes"
@@ -84,11 +98,12 @@ class Detector(nn.Module):
         norm = nn.BatchNorm2d if params.normalisation == "batch" else None
         width = params.pyramid_width if pyramid else channels[0]
         self.fpn = FeaturePyramidNetwork(list(channels), width, LastLevelMaxPool(), norm) if pyramid else None
-        generator = AnchorGenerator(tuple(anchors), (RATIOS,) * len(anchors))
+        sizes = [[size] for size in params.anchors] if pyramid else [params.anchors]
+        anchors = Anchors(sizes, (*strides, 2 * strides[-1]) if pyramid else strides)
         (before, after), (before_test, after_test) = params.proposals_train, params.proposals_test
         self.rpn = RegionProposalNetwork(
-            generator,
-            RPNHead(width, generator.num_anchors_per_location()[0]),
+            anchors,
+            RPNHead(width, anchors.num_anchors_per_location()[0]),
             fg_iou_thresh=0.7,
             bg_iou_thresh=0.3,
             batch_size_per_image=params.sampled_anchors,
@@ -133,18 +148,13 @@ class Detector(nn.Module):
         return self.transform.postprocess(detections, images.image_sizes, list(sizes))
 
     def _maps(self, batch: Sequence[Read]) -> tuple[dict[str, Tensor], ImageList]:
-        """The neck's maps by name, and the images' sizes; torchvision reads only the shape of the batch's pixels."""
+        """The neck's maps by name, and the images' sizes, with a map in place of the pixels, which nothing reads."""
         stacked = [_stacked(level) for level in zip(*(read.maps for read in batch), strict=True)]
         sizes = [read.size for read in batch]
         if not self.params.frozen:
-            height, width = stacked[0].shape[2:]
             stacked = self.levels.maps_from_planes(stacked[0], self.end)[self.used]
-        else:
-            stride = self.levels.strides[: self.end][self.used][0]
-            height, width = (side * stride for side in stacked[0].shape[2:])
         named = {str(place): level for place, level in enumerate(stacked)}
-        pixels = torch.empty(len(batch), 3, height, width, device="meta")
-        return (named if self.fpn is None else self.fpn(named)), ImageList(pixels, sizes)
+        return (named if self.fpn is None else self.fpn(named)), ImageList(stacked[0], sizes)
 
 
 def _stacked(maps: Sequence[Float[Tensor, "c _ _"]]) -> Float[Tensor, "b c y x"]:

@@ -1,8 +1,8 @@
 """The engine `torchvision`: trains a detector on pictures and detects in others. On every machine.
 
 torchvision's box loss is smooth L1 with beta 1/9, Detectron2's is L1; masks learn the covered share of each bin,
-Detectron2's whether it is half. RoIAlign (of the maps, and of the masks to learn), anchors, matching and sampling
-agree.
+Detectron2's whether it is half; anchors are rounded to whole pixels. RoIAlign (of the maps, and of the masks to learn),
+matching and sampling agree.
 """
 
 from collections.abc import Iterable, Sequence
