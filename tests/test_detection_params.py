@@ -24,8 +24,10 @@ def test_the_rate_rises_and_drops_as_in_detectron2():
     assert {step: training_params(**ONE_X).rate(step) for step in rates} == pytest.approx(rates)
 
 
-def test_drops_outside_of_training_and_batch_normalisation_around_a_frozen_backbone_are_refused():
+def test_settings_that_do_not_fit_together_are_refused():
     with pytest.raises(InputError, match=r"drops: \[7\] must rise and lie below iterations: 6"):
         training_params(drops=[7])
     with pytest.raises(InputError, match="normalisation: batch is for a backbone that learns"):
         detector_params(normalisation="batch")
+    with pytest.raises(InputError, match="outputs: keypoints with neck: c4 is not built; take neck: fpn"):
+        detector_params(outputs="keypoints", neck="c4")

@@ -12,7 +12,6 @@ from torchvision.models.detection.keypoint_rcnn import KeypointRCNNHeads, Keypoi
 from torchvision.models.detection.mask_rcnn import MaskRCNNHeads, MaskRCNNPredictor
 from torchvision.models.detection.roi_heads import RoIHeads, fastrcnn_loss
 
-from annulus.errors import InputError
 from annulus.studies.detection.levels import Levels
 from annulus.studies.detection.params import DetectorParams
 from annulus.studies.detection.roi_align import Pool, masks_in_boxes
@@ -71,11 +70,7 @@ class StageHead(nn.Module):
 
 
 def build_heads(levels: Levels, params: DetectorParams, width: int, classes: int, points: int) -> Heads:
-    """The heads on maps of `width` channels.
-
-    Raises:
-        InputError: for keypoints without a pyramid, which no paper has.
-    """
+    """The heads on maps of `width` channels; keypoints have a pyramid."""
     pyramid = params.neck == "fpn"
     strides = levels.strides[params.skipped :] if pyramid else levels.strides[-2:-1]
     modules: dict[str, nn.Module] = {}
@@ -95,8 +90,6 @@ def build_heads(levels: Levels, params: DetectorParams, width: int, classes: int
     if params.outputs == "masks":
         modules["mask_predictor"] = MaskRCNNPredictor(of_mask, params.mask_width, classes + 1)
     if params.outputs == "keypoints":
-        if not pyramid:
-            raise InputError("outputs: keypoints with neck: c4 is not built; take neck: fpn")
         layers = (params.keypoint_width,) * params.keypoint_convolutions
         modules["keypoint_roi_pool"] = Pool(strides, 2 * params.box_size)
         modules["keypoint_head"] = KeypointRCNNHeads(width, layers) if layers else nn.Identity()

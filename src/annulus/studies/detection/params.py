@@ -54,6 +54,8 @@ class DetectorParams(Section):
             raise InputError(
                 "normalisation: batch is for a backbone that learns (frozen: false); with frozen: true take none"
             )
+        if self.outputs == "keypoints" and self.neck == "c4":
+            raise InputError("outputs: keypoints with neck: c4 is not built; take neck: fpn")
 
 
 @dataclass(frozen=True, kw_only=True)
