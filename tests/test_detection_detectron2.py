@@ -143,3 +143,11 @@ def test_an_encoder_that_it_cannot_hold_is_refused(changes, scenes):
     mean = {"mean": MEAN, "std": STD}
     with pytest.raises(InputError, match=r"cannot hold this encoder's backbone.*take engine: torchvision"):
         engine.config_of(encoder(**mean | changes), scenes["masks"], detector_params(anchors=ANCHORS))
+
+
+@pytest.mark.parametrize("anchors", [[32], [8, 16, 32]])
+def test_anchors_that_are_not_one_for_each_map_are_refused_as_torchvisions(anchors, scenes):
+    """Detectron2 itself takes one size for all maps, and of three it ends in an AssertionError."""
+    sentence = r"anchors: \[.*\] for 4 levels of this encoder \(strides 4, 8, 16, 32\) and a smaller one; give 5 sizes"
+    with pytest.raises(InputError, match=sentence):
+        engine.config_of(trained(), scenes["masks"], detector_params(anchors=anchors))

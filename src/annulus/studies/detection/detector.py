@@ -17,7 +17,6 @@ from torchvision.models.detection.transform import GeneralizedRCNNTransform
 from torchvision.ops import FeaturePyramidNetwork
 from torchvision.ops.feature_pyramid_network import LastLevelMaxPool
 
-from annulus.errors import InputError
 from annulus.studies.detection.heads import build_heads
 from annulus.studies.detection.levels import Levels, Planes
 from annulus.studies.detection.params import DetectorParams
@@ -89,11 +88,7 @@ class Detector(nn.Module):
         # alone: whole images would move its statistics of batch normalisation.
         self.end, self.used = (None, slice(params.skipped, None)) if pyramid else (-1, slice(-1, None))
         strides, channels = (each[: self.end][self.used] for each in (levels.strides, levels.channels))
-        if pyramid and len(params.anchors) != len(strides) + 1:
-            raise InputError(
-                f"anchors: {params.anchors} for {len(strides)} levels of this encoder (strides "
-                f"{', '.join(map(str, strides))}) and a smaller one; give {len(strides) + 1} sizes"
-            )
+        params.check_anchors(strides)
         self.transform = Inputs(levels.planes, params, divisor=max(levels.strides))
         norm = nn.BatchNorm2d if params.normalisation == "batch" else None
         width = params.pyramid_width if pyramid else channels[0]

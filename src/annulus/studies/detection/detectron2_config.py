@@ -28,9 +28,13 @@ def check_backbone(config: EncoderConfig) -> None:
 def configured(encoder: EncoderConfig, params: DetectorParams, classes: int, points: int, device: str) -> CfgNode:
     """Detectron2's defaults with the study's values.
 
+    Raises:
+        InputError: for an encoder that Detectron2's ResNet cannot hold, and anchors that are not one for each map.
+
     Source: Wu et al. 2020, arXiv:2005.13149, Appendix C.4; Wu et al. 2020, arXiv:2010.02037, Appendix D.
     """
     check_backbone(encoder)
+    params.check_anchors([2**stage for stage in range(2 + params.skipped, 6)])
     config = get_cfg()
     pyramid = params.neck == "fpn"
     norm = "FrozenBN" if params.frozen else "SyncBN" if torch.cuda.device_count() > 1 else "BN"

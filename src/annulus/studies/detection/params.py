@@ -1,6 +1,7 @@
 """Sections of the params.yaml of the study of detection: the detector, and how it is trained."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
@@ -56,6 +57,17 @@ class DetectorParams(Section):
             )
         if self.outputs == "keypoints" and self.neck == "c4":
             raise InputError("outputs: keypoints with neck: c4 is not built; take neck: fpn")
+
+    def check_anchors(self, strides: Sequence[int]) -> None:
+        """
+        Raises:
+            InputError: when a pyramid of these strides and a smaller map has not one anchor size for each.
+        """
+        if self.neck == "fpn" and len(self.anchors) != len(strides) + 1:
+            raise InputError(
+                f"anchors: {self.anchors} for {len(strides)} levels of this encoder (strides "
+                f"{', '.join(map(str, strides))}) and a smaller one; give {len(strides) + 1} sizes"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
