@@ -1,5 +1,7 @@
 """The engine of Detectron2 beside torchvision's, where Detectron2 is installed; what it refuses."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from detector_cases import detector_params, encoder, rectangles, training_params
@@ -102,6 +104,15 @@ def test_it_trains_detects_and_is_measured_as_torchvision_is(kind, scenes):
     found = [engine.train_and_detect(trained(), some, some, params, training, 0, None) for _ in range(2)]
     assert found[0] == found[1], "the same seed, the same detections"
     assert 0 <= evaluate(some, found[0][0])[f"{kind[:-1]}_ap_percent"] <= 100
+
+
+def test_run_lengths_in_numbers_are_read_too(scenes):
+    annotated = scenes["masks"]
+    _, config, _ = model_of(trained(), annotated)
+    one = replace(annotated.pictures[0].instances[0], segmentation={"size": [32, 32], "counts": [330, 40, 654]})
+    record = engine.record_of(replace(annotated.pictures[0], instances=(one,)), labels_of(annotated), "masks")
+    read = engine.mapper_of(config, annotated, training=True)(record)
+    assert read["instances"].gt_masks.tensor.sum() == 40
 
 
 class Recorder(nn.Module):

@@ -26,7 +26,7 @@ from annulus.device.rng import derive, first_weights
 from annulus.encoders.encoder import Encoder, SplitEncoder
 from annulus.encoders.libraries import backbone_state
 from annulus.running.checkpoint import Checkpoint
-from annulus.studies.detection.annotated import Annotated, Detection, Picture, rle_of
+from annulus.studies.detection.annotated import Annotated, Detection, Picture, mask_of, rle_of
 from annulus.studies.detection.detectron2_config import configured
 from annulus.studies.detection.fitting import fit
 from annulus.studies.detection.params import DetectorParams, TrainingParams
@@ -185,7 +185,9 @@ def record_of(picture: Picture, labels: dict[int, int], outputs: str | None) -> 
             "iscrowd": 0,
         }
         if outputs == "masks":
-            annotation["segmentation"] = one.segmentation
+            shape = one.segmentation  # run lengths compressed, the only ones that Detectron2 reads
+            packed = isinstance(shape, list) or isinstance(shape["counts"], str)
+            annotation["segmentation"] = shape if packed else rle_of(mask_of(one, picture.height, picture.width))
         if outputs == "keypoints":
             annotation["keypoints"] = places_of(one)
         annotations.append(annotation)
