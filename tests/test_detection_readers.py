@@ -69,6 +69,12 @@ def test_coco_has_boxes_masks_areas_and_the_files_of_its_images(tmp_path):
     assert read(tmp_path, records(), "boxes").pictures[0].instances[0].segmentation is None
 
 
+@pytest.mark.parametrize(("kind", "area"), [("masks", 50), ("boxes", 100)])
+def test_an_area_that_the_file_does_not_give_is_the_mask_s_or_without_masks_the_box_s(kind, area, tmp_path):
+    half = {"area": ..., "segmentation": [[2, 3, 7, 3, 7, 13, 2, 13]]}
+    assert read(tmp_path, records({"annotations": half}), kind).pictures[0].instances[0].area == area
+
+
 def test_keypoints_come_with_limbs_counted_from_0_and_pairs_that_a_mirror_swaps(tmp_path):
     split = read(tmp_path, records({"categories": POINTS, "annotations": {"keypoints": [4, 5, 2] * 17}}), "keypoints")
     assert (split.skeleton, split.keypoint_names) == (LIMBS, PERSON)

@@ -1,11 +1,12 @@
 """Annotations of COCO and LVIS as instances: box, area, segmentation and keypoints, each checked when it is read."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from annulus.studies.detection.annotated import PERSON, Instance
+from annulus.studies.detection.annotated import PERSON, Instance, mask_of
 from annulus.studies.detection.faults import Refuse, Size, are_numbers, check_empty, checked_box, inside, refused
 from annulus.studies.detection.segmentations import checked_segmentation
 
@@ -20,6 +21,7 @@ def instances_of(
 ) -> dict[int, tuple[Instance, ...]]:
     """Instances by image id, with segmentations and keypoints where they are asked for.
 
+    Where the file gives no area, it is the mask's, or without masks the box's.
     An annotation whose box (or, of masks, segmentation) has no area can be neither learned nor found. COCO's train2017
     has a few: Detectron2 leaves them out of training, as `drop_empty` does, with a warning.
 
@@ -53,7 +55,7 @@ def _instance(record: Mapping[str, Any], size: Size, masks: bool, points: bool, 
     area = record.get("area", box[2] * box[3])
     if not are_numbers([area]) or area < 0:
         raise refuse("area", area, "a number of pixels")
-    return Instance(
+    instance = Instance(
         box=box,
         category=record["category_id"],
         area=float(area),
@@ -62,6 +64,10 @@ def _instance(record: Mapping[str, Any], size: Size, masks: bool, points: bool, 
         keypoints=keypoints,
         difficult=False,
     )
+    if masks and "area" not in record:
+        width, height = size
+        return replace(instance, area=float(mask_of(instance, height, width).sum()))
+    return instance
 
 
 def _keypoints(points: Any, size: Size, refuse: Refuse) -> tuple[float, ...]:
