@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import torch
 from detectron2.config import CfgNode, get_cfg
 
 from annulus.encoders.encoder import EncoderConfig
@@ -37,8 +36,7 @@ def configured(encoder: EncoderConfig, params: DetectorParams, classes: int, poi
     params.check_anchors([2**stage for stage in range(2 + params.skipped, 6)])
     config = get_cfg()
     pyramid = params.neck == "fpn"
-    norm = "FrozenBN" if params.frozen else "SyncBN" if torch.cuda.device_count() > 1 else "BN"
-    around = {"none": "", "batch": "SyncBN" if norm == "SyncBN" else "BN"}[params.normalisation]
+    around = {"none": "", "batch": "BN"}[params.normalisation]
     stages = [f"res{stage}" for stage in range(2 + params.skipped, 6)]
     maps = [f"p{stage}" for stage in range(2 + params.skipped, 6)]
     values: dict[str, Any] = {
@@ -55,7 +53,7 @@ def configured(encoder: EncoderConfig, params: DetectorParams, classes: int, poi
         "MODEL.PIXEL_STD": [255 * value for value in encoder.std],
         "MODEL.BACKBONE.FREEZE_AT": 5 if params.frozen else 0,
         "MODEL.RESNETS.STRIDE_IN_1X1": False,
-        "MODEL.RESNETS.NORM": norm,
+        "MODEL.RESNETS.NORM": "FrozenBN" if params.frozen else "BN",
         "MODEL.ROI_HEADS.NUM_CLASSES": classes,
         "MODEL.ROI_HEADS.BATCH_SIZE_PER_IMAGE": params.sampled_boxes,
         "MODEL.ROI_HEADS.SCORE_THRESH_TEST": params.score_threshold,

@@ -69,8 +69,8 @@ def fit(network: nn.Module, losses: Losses, params: TrainingParams, seed: int, c
 
 def _groups(network: nn.Module, decay: float) -> list[dict[str, Any]]:
     """Parameters that learn, those of batch normalisation without decay (WEIGHT_DECAY_NORM 0)."""
-    kinds = (nn.BatchNorm2d, nn.SyncBatchNorm)  # the second: Detectron2's on several GPUs
-    norms = {id(one) for module in network.modules() if isinstance(module, kinds) for one in module.parameters()}
+    norms = [module for module in network.modules() if isinstance(module, nn.BatchNorm2d)]
+    norms = {id(one) for module in norms for one in module.parameters()}
     learning = [one for one in network.parameters() if one.requires_grad]
     groups = [
         {"params": [one for one in learning if id(one) not in norms], "weight_decay": decay},

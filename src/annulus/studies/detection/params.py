@@ -27,7 +27,7 @@ class DetectorParams(Section):
     outputs: Literal["boxes", "masks", "keypoints"]  # Faster, Mask or Keypoint R-CNN
     neck: Literal["fpn", "c4"]  # a pyramid of all stages, or the last stage as the head of each box
     frozen: bool  # FREEZE_AT 5: no stage learns, statistics of batch normalisation stay; false: FREEZE_AT 0
-    normalisation: Literal["none", "batch"]  # of the layers around a backbone that learns: SyncBN of several processes
+    normalisation: Literal["none", "batch"]  # of the layers around a backbone that learns
     shorter: Annotated[list[Side], MinLen(1)]  # MIN_SIZE_TRAIN, of which each image draws one
     shorter_test: Side  # MIN_SIZE_TEST
     longer: Side  # MAX_SIZE_*
