@@ -98,8 +98,7 @@ def engine_of(name: str) -> Callable[..., Any]:
 
 def detector_state(settings: Mapping[str, Any], key: tuple[str, int]) -> Checkpoint:
     """Where the training of `evaluate_detector` stands."""
-    resume = {name: value for name, value in settings.items() if name != "seeds"}
-    content = {"settings": resume, "piece": list(key), "code": hash_code(Path(__file__))}
+    content = {"settings": settings, "piece": list(key), "code": hash_code(Path(__file__))}
     return Checkpoint("detection-training", content, described(pick_device()))
 
 
