@@ -148,6 +148,8 @@ def test_an_unknown_key_is_named_with_its_row_and_the_nearest_known_one(make):
         ({}, {"neighbours": "s", "bound": "binary-nce"}, "a row: neighbours: s gives a query several positives, and"),
         ({}, {"scales.demo.pretrain.epochs": 1}, "a row: scales.demo.pretrain.epochs is not of 'tiny', the study's"),
         ({"scale": "tony"}, {}, "scale: 'tony' is none of tiny, demo, paper"),
+        ({"scales": {"tiny": {"seeds": [7]}}}, {}, "scales.tiny: seeds would change nothing; seeds is set at"),
+        ({}, {"seeds": [7]}, "a row: seeds would change nothing; seeds is set at the top of the study's file"),
         ({"seeds": [0, 3, 0]}, {}, "seeds: [0, 3, 0] names a seed twice, which would be one run, not two"),
         ({"seeds": None}, {}, "seeds: missing; it has no default: write a value"),
         ({"scales": {"tiny": 3}}, {}, "scales.tiny: 3 refused; expected keys and values, or {} for none"),
@@ -215,6 +217,7 @@ def tiny(**section):
         ({"ball": {}} | tiny(), "ball", "ball: outer: missing; it has no default: write a value"),
         # A slip of the pen in a scale would leave the paper's own settings on, and cost hours.
         (tiny(bal={"outer": 0.1}), "ball", "scales.tiny: 'bal' is no section; did you mean 'ball'?"),
+        (tiny(seeds=[7]), "ball", "scales.tiny: 'seeds' is no section"),
         (tiny(rings={"fra": {}}), "rings.far", "did you mean 'far'"),
         (tiny(ball=3), "ball", "expected keys and values"),
         (tiny(rings={"far": [1]}), "rings.far", "expected keys and values"),

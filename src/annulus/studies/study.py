@@ -110,10 +110,11 @@ class OwnStudy:
         """
         section, scaled = self.content, self.params.scales[self.params.scale]
         for part in name.split("."):
+            sections = [key for key, inner in section.items() if isinstance(inner, dict)]
             for key in scaled:
-                if key not in section:  # it would set nothing, and the section's own values would stand
+                if key not in sections:  # it would set nothing, and the file's own values would stand
                     where = f"{self.path}: scales.{self.params.scale}: {key!r} is no section"
-                    raise InputError(f"{where}{nearest(key, section)}")
+                    raise InputError(f"{where}{nearest(key, sections)}")
             scaled = self._inner({part: {}} | scaled, part, f"scales.{self.params.scale}.{name}")
             section = self._inner(section, part, name)
         return checked(section | scaled, f"{self.path}: {name}", model)
@@ -278,6 +279,8 @@ def _changed(tree: Settings, settings: Mapping[str, Any], scale: str, source: st
 def _set(tree: dict[str, Any], settings: Mapping[str, Any], scale: str, source: str) -> None:
     for key, value in settings.items():
         parts = key.replace("${scale}", scale).split(".")
+        if parts[0] in ("seeds", "scale"):  # the study's own count
+            raise InputError(f"{source}: {key} would change nothing; {parts[0]} is set at the top of the study's file")
         if parts[0] == "scales" and parts[1:2] != [scale]:
             raise InputError(
                 f"{source}: {key} is not of {scale!r}, the study's scale, and would change "
