@@ -347,7 +347,9 @@ CLAIMS = [
         dataset=["CIFAR10"],
         values={
             "gain": paired_gain(
-                row=["BALL+s-neigh", "BALL-Lab+s-neigh", "RING+s-neigh", "RING-Lab+s-neigh"], by=["row"]
+                row=["BALL+s-neigh", "BALL-Lab+s-neigh", "RING+s-neigh", "RING-Lab+s-neigh"],
+                base=["BALL", "BALL-Lab", "RING", "RING-Lab"],
+                by=["row"],
             )
         },
     ),
