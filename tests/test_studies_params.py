@@ -100,6 +100,12 @@ IR = "tables/mutualinfo.table1/methods/IR"
         ("distance", "sets/large/demo", "text", "sets.large.demo: 'text' refused; expected keys and values, or"),
         (
             "distance",
+            "sets/second/demo",
+            {"dataset": "shapes"},
+            "sets: first and second are both shapes; take two data sets",
+        ),
+        (
+            "distance",
             "pairs/demo/offsets",
             [5, None],
             "pairs.demo.offsets.1: None refused; input should be a valid int",

@@ -7,6 +7,7 @@ from annotated_types import MinLen
 
 from annulus.config.params import kinds
 from annulus.config.resolved import IMAGES, RUN, resolved
+from annulus.errors import InputError
 from annulus.settings import Section, Steps
 from annulus.studies.settings_files import write_settings
 from annulus.studies.study import Settings, Study, StudyParams
@@ -51,6 +52,8 @@ def main(study: Study) -> dict[str, Any]:
         for apart in [sets["large"] | {OFFSET: offset}]
     ]
     names = {name: variants[name].dataset for name in ("first", "second")}
+    if names["first"] == names["second"]:  # the rows of one would take the place of the other's
+        raise InputError(f"{study.path}: sets: first and second are both {names['first']}; take two data sets")
     offsets = {"scale": scale, "seeds": own.seeds, "held_out_pairs": pairs.held_out_pairs}
     return images | {"offsets": offsets | {"sets": names, "points": points}}
 
