@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from annulus.errors import InputError
 from annulus.files.results import write_seeds
 from annulus.files.right import write_right
 from annulus.studies.distillation.table import Students, differences, family, rows, teacher_row
@@ -43,6 +44,13 @@ def test_gains_are_over_the_student_alone_and_over_crd_and_what_has_not_run_is_l
     teacher = teacher_row(PAIR, folder / "rows", folder / "right")
     assert (teacher["here_percent"], teacher["gain_percent"], teacher["method"]) == (100, "", "Teacher")
     assert set(teacher) == set(table["crd"])
+
+
+def test_losses_that_have_run_with_other_seeds_are_refused(folder):
+    bits = dict.fromkeys((0, 1, 2), np.array([1, 0, 0, 0], dtype=bool))
+    write_right(folder / "right/small.crd.json", {"top1_percent": bits})
+    with pytest.raises(InputError, match=r"small\.crd has the seeds \[0, 1, 2\], small\.alone \[0, 1\]; a gain is of"):
+        Students("small", list(LOSSES), folder / "rows", folder / "right")
 
 
 @pytest.mark.parametrize(("loss", "expected"), [("mlcpc-005-ring", "mlcpc-ring"), ("cpc-1", "cpc"), ("crd", "crd")])

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from annulus.errors import InputError, shown
 from annulus.files.results import Number, read_metrics
 from annulus.files.right import read_right
 from annulus.studies.outcomes import BySeed, accuracy, gain, verdict_text, with_interval
@@ -18,8 +19,20 @@ class Students:
     """One pair's students: which test images each is right of, by loss and seed. A loss that has not run is absent."""
 
     def __init__(self, pair: str, losses: Sequence[str], metrics: Path, right: Path) -> None:
+        """
+        Raises:
+            InputError: when losses have run with other seeds.
+        """
         names = {loss: f"{pair}.{loss}.json" for loss in losses if (metrics / f"{pair}.{loss}.json").exists()}
         self.right: dict[str, BySeed] = {loss: read_right(right / name)[ACCURACY] for loss, name in names.items()}
+        first = next(iter(self.right), None)
+        for loss in self.right:
+            if self.right[loss].keys() != self.right[first].keys():
+                own, others = (shown(sorted(self.right[name])) for name in (loss, first))
+                raise InputError(
+                    f"{pair}.{loss} has the seeds {own}, {pair}.{first} {others}; a gain is of the same seeds: run the "
+                    "older ones again"
+                )
         self.epochs = {
             loss: next(iter(read_metrics(metrics / name).values()))["epochs"] for loss, name in names.items()
         }
