@@ -99,6 +99,7 @@ EXAMPLES = {
         {"k64": [1.0, 5.0], "k128": [1.0, 5.4], "k256": [1.2, 5.2], "k512": [1.0, 5.0]},
     ),
     "eqco.bound-in-training": ({"plain": [1.0, 5.0], "eqco": [3.0, 4.0]}, {"plain": [1.0, 4.0], "eqco": [3.0, 4.0]}),
+    "eqco.moco-steady": ({"eqco": [60.0, 67.0, 67.2, 67.5]}, {"eqco": [67.0, 66.0, 67.2, 67.1]}),
     "eqco.alpha": ({"gain": [0.5, 1.0], "beyond": 0.9}, {"gain": [0.5, 0.9], "beyond": 1.0}),
     "eqco.simo-steady": ({"plain": [-2.0, 1.0], "eqco": [-1.0, 1.0]}, {"plain": [-2.0, 1.0], "eqco": [-1.1, 1.0]}),
     "eqco.simo-few": (
