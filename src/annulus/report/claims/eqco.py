@@ -161,7 +161,7 @@ CLAIMS = [
     ),
     Claim(
         "eqco.gradient-steady",
-        "Across K the norm of MoCo's gradient is much steadier with EqCo than without.",
+        "Across K the norm of MoCo's gradient is steadier with EqCo than without (much steadier in the paper).",
         lambda plain, eqco: eqco.range() < plain.range(),
         where=["eqco.fig4"],
         values={
