@@ -3,8 +3,10 @@
 import json
 from argparse import Namespace
 from collections.abc import Mapping
+from typing import ClassVar
 
 import pytest
+import torch
 import yaml
 from by_path import ROOT, read_yaml, script
 from checkout import rows_of
@@ -13,12 +15,14 @@ from test_studies_outcomes import outcome
 
 from annulus.errors import InputError
 from annulus.negatives.samplers import Ball, Uniform
+from annulus.running.checkpoint import Checkpoint
 from annulus.studies.grid import part_settings
 from annulus.studies.runs import Trial, trial_of
 from annulus.studies.study import Study
 
 part = script("stages/study_part.py")
 settings = script("stages/negatives/settings.py")
+estimates = script("stages/negatives/estimates.py")
 TEMPERATURES = {"keys": ["methods.ir.temperature"], "values": [0.2, 0.1]}
 CONTENT = read_yaml(ROOT / "stages/negatives/params.yaml")
 
@@ -92,6 +96,40 @@ def test_a_series_that_does_not_read_the_swept_key_is_one_run(made):
     assert [(row["series"], row["value"], row["nn1_verdict"]) for row in points] == [
         *(("ball", "0.1", "better"), ("ball", "0.5", "better"), ("IR", "0.1", "base"), ("IR", "0.5", "base"))
     ]
+
+
+class Learned:
+    """A training that is killed with seed 1 once, after it has saved its state."""
+
+    killed = False
+    found: ClassVar[list] = []  # of each call of `run`, the seed and the state
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def run(self, checkpoint: Checkpoint) -> None:
+        Learned.found.append((self.seed, checkpoint.load()))
+        checkpoint.save({"seed": self.seed})
+        if self.seed == 1 and not Learned.killed:
+            Learned.killed = True
+            raise KeyboardInterrupt
+
+
+def test_estimates_go_on_where_their_trainings_stood(tmp_path, monkeypatch, empty_checkout):
+    trials = Namespace(splits=Namespace(hashes={}), code={}, device=torch.device("cpu"))
+    trials.training = lambda trial: Learned(trial.run.seed)
+    monkeypatch.setattr(estimates, "Trials", lambda splits: trials)
+    monkeypatch.setattr(estimates, "load_splits", lambda folder: None)
+    monkeypatch.setattr(estimates, "score", lambda training, queries, seed: (torch.eye(4, 50), torch.arange(4)))
+    study = Study(stated_params(tmp_path / "root.yaml"), ROOT / "stages/negatives/params.yaml", "tiny")
+    chosen = json.loads(json.dumps(settings.main(study)))["estimates"] | {"seeds": [0, 1], "counts": [4], "repeats": 2}
+    paths = Namespace(images=tmp_path, points=tmp_path / "points.csv")
+    with pytest.raises(KeyboardInterrupt):
+        estimates.main(chosen, paths)
+    estimates.main(chosen, paths).written()
+    assert Learned.found == [(0, None), (1, None), (0, {"seed": 0}), (1, {"seed": 1})]
+    assert {row["seeds"] for row in rows_of(paths.points)} == {"2"}
+    assert not list(empty_checkout.glob(".annulus/checkpoints/*/*"))
 
 
 @pytest.mark.parametrize("base", [{"series": "IRR"}, {"value": 3.0}, {}])

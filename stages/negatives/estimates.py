@@ -2,14 +2,17 @@
 
 import argparse
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
 
 from annulus.config.resolved import values
+from annulus.device.device import described
 from annulus.device.rng import generator
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
+from annulus.running.checkpoint import Checkpoint, forget
 from annulus.studies.estimators.spread import Spread, spread_over_draws
 from annulus.studies.negatives.frozen_encoder_estimates import row, score
 from annulus.studies.runs import Trials, load_splits, trial_of
@@ -21,9 +24,14 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     torch.set_num_threads(1)  # as the other parts' trials, so that the numbers do not depend on the cores
     trials = Trials(load_splits(paths.images))
     spreads_by_point: dict[tuple[str, int], list[Spread]] = {}
+    states = []  # of the trainings, until all numbers are written
     for seed in settings["seeds"]:
-        training = trials.training(trial_of(settings["run"], seed))
-        training.run()
+        trial = trial_of(settings["run"], seed)
+        key = {"trial": trial, "images": trials.splits.hashes, "code": trials.code}
+        training, state = trials.training(trial), Checkpoint("estimates", key, device=described(trials.device))
+        with state:
+            training.run(state)
+        states.append(state)
         scores, self_index = score(training, settings["queries"], seed)
         for name, choice in settings["samplers"].items():
             [sampler] = values(choice, ["samplers.${sampler}"]).values()
@@ -33,7 +41,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
                 spreads_by_point.setdefault((name, k), []).append(spread)
     rows = [row(*point, spreads) | {"scale": settings["scale"]} for point, spreads in spreads_by_point.items()]
     write_table(paths.points, rows)
-    return Results({})
+    return Results({}, written=partial(forget, states))
 
 
 if __name__ == "__main__":
