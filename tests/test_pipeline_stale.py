@@ -80,6 +80,14 @@ def test_another_command_is_named_whatever_its_line_breaks(monkeypatch):
         assert clauses(locked) == expected
 
 
+def test_an_output_that_a_stage_has_got_since_is_named(monkeypatch):
+    """`dvc repro` runs the stage again for it."""
+    monkeypatch.setitem(PIPELINE["prepare"], "plots", [{"metrics/main/new.json": {"cache": False}}, "kept.svg"])
+    assert clauses(lock()) == [
+        "metrics were made with a prepare that wrote no metrics/main/new.json, a prepare that wrote no kept.svg"
+    ]
+
+
 def test_a_file_that_dvc_keeps_of_another_run_is_told_apart(tmp_path):
     (tmp_path / "map.svg").write_bytes(b"<svg/>")
     assert not is_other(tmp_path, "map.svg"), "without a lock nothing is known"

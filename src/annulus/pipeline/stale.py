@@ -94,11 +94,19 @@ def _clauses(files: Files, params: Mapping, stages: Mapping, locked: Mapping) ->
         for name, stage in stages.items()
         if "cmd" in locked[name] and stage["cmd"].split() != locked[name]["cmd"].split()
     ]
+    written = {out["path"]: out.get("md5") for name in stages for out in locked[name].get("outs", [])}
+    differences += [
+        f"a {name} that wrote no {path}"
+        for name, stage in stages.items()
+        for path in _outputs(stage)
+        if path not in written
+    ]
     if differences:
         more = f" and {len(differences) - MOST_NAMED} more" if len(differences) > MOST_NAMED else ""
         yield f"metrics were made with {', '.join(differences[:MOST_NAMED])}{more}"
-    written = {out["path"]: out.get("md5") for name in stages for out in locked[name].get("outs", [])}
-    for path in (path for stage in stages.values() for path in _in_git(stage) if path in written):
+    for path in (path for stage in stages.values() for path, in_git in _outputs(stage).items() if in_git):
+        if path not in written:
+            continue
         try:
             same = hashlib.md5(files.content(path)).hexdigest() == written[path]
         except LookupError:
@@ -172,10 +180,11 @@ def is_other(root: Path, output: str) -> bool:
     return output in locked and locked[output] != hashlib.md5(content).hexdigest()
 
 
-def _in_git(stage: Mapping) -> list[str]:
-    """The outputs of a stage that git keeps, and not DVC."""
+def _outputs(stage: Mapping) -> dict[str, bool]:
+    """The outputs of a stage, with True for those that git keeps, and not DVC."""
     entries = [entry for kind in ("outs", "metrics", "plots") for entry in stage.get(kind, [])]
-    return [path for one in entries if isinstance(one, dict) for path, how in one.items() if how.get("cache") is False]
+    options = [entry if isinstance(entry, dict) else {entry: {}} for entry in entries]
+    return {path: how.get("cache") is False for one in options for path, how in one.items()}
 
 
 def _filled(key: str, params: Mapping) -> str:
