@@ -348,6 +348,30 @@ def test_a_run_that_kills_its_workers_is_given_up(trials, tmp_path, monkeypatch,
     assert executor.started == 3
 
 
+def test_a_preempted_job_leaves_its_slot_to_another_and_no_run_is_blamed(trials, commands, tmp_path, caplog):
+    """With PreemptMode=CANCEL such a job never begins again; submitit waits for it."""
+    caplog.set_level(logging.INFO)
+    sent, cancelled = tmp_path / "sent", tmp_path / "cancelled"
+    for name, script in (
+        ("sbatch", f"echo >>{sent}; echo Submitted batch job 81$(grep -c '' {sent})"),
+        ("sacct", "echo 'JobID|State|NodeList'; echo '811|PREEMPTED|a'; echo '812|RUNNING|a'"),
+        ("scancel", f"echo $* >>{cancelled}"),
+    ):
+        (commands / name).write_text(f"#!/bin/sh\n{script}\n")
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    sweep = Watch(trials(preempted={}), notes, Slurm(notes, 1, None, {}), None)
+    sweep._start()
+    note(notes / "begun-0-811", "")
+    for _ in range(2):
+        sweep._bury()
+        sweep._start()
+    assert [job.job_id for job in sweep.jobs.values()] == ["812"]
+    assert cancelled.read_text() == "--quiet 811\n"  # Slurm may have requeued it
+    assert not sweep.kills
+    assert "preempted: its worker was preempted; another one goes on where it stood" in caplog.text
+
+
 def test_workers_that_are_killed_between_trials_do_not_end_a_sweep_that_goes_on(trials, tmp_path):
     sweep = Watch(trials(first={}, second={}), tmp_path, Killed(tmp_path, begun=False), None)
     job = places.submitit.Job(tmp_path, "7")

@@ -5,6 +5,7 @@ import os
 import shlex
 import shutil
 import signal
+import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -46,6 +47,10 @@ class Executor(ABC):
     @abstractmethod
     def stop(self, jobs: Sequence[submitit.Job]) -> None:
         """End jobs, now."""
+
+    def is_preempted(self, job: submitit.Job) -> bool:
+        """True for a job without an end whose place was given to another."""
+        return False
 
 
 class Local(Executor):
@@ -150,5 +155,8 @@ class Slurm(Executor):
         return jobs
 
     def stop(self, jobs: Sequence[submitit.Job]) -> None:
-        for job in jobs:
-            job.cancel(check=False)
+        if jobs:  # quiet of those that have ended by now
+            subprocess.run(["scancel", "--quiet", *(job.job_id for job in jobs)], check=False)
+
+    def is_preempted(self, job: submitit.Job) -> bool:
+        return job.state == "PREEMPTED"  # with PreemptMode=CANCEL for ever, which submitit takes for a requeue

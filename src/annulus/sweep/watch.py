@@ -88,6 +88,8 @@ class Watch:
         """Record jobs that have ended, and the trials of killed ones."""
         for slot, job in list(self.jobs.items()):
             if not job.done():
+                if self.executor.is_preempted(job):
+                    self._preempted(slot, job)
                 continue
             del self.jobs[slot]
             tasks = [job.task(number) for number in range(job.num_tasks)]
@@ -97,6 +99,13 @@ class Watch:
                 raise InputError(f"a worker ended: {_raised(str(raised[0]))}")
             if killed:
                 self._killed(job, killed[0].paths.stderr)
+
+    def _preempted(self, slot: int, job: Job) -> None:
+        """Free the slot. No trial is to blame, so no kill is counted."""
+        self.executor.stop([job])  # Slurm may have requeued it: a slot has one job
+        del self.jobs[slot]
+        for number in self._begun(job):
+            self._say(f"{self.trials[number].name}: its worker was preempted; another one goes on where it stood")
 
     def _killed(self, job: Job, stderr: Path) -> None:
         for number in self._begun(job) or [None]:
