@@ -1,7 +1,9 @@
 """What is shown of runs: bars on a terminal, elsewhere a line a minute."""
 
 import logging
+import os
 import sys
+from contextlib import suppress
 
 import pytest
 
@@ -63,6 +65,23 @@ def test_on_a_terminal_each_run_has_a_bar_until_its_end(monkeypatch, capsys):
     printed = capsys.readouterr().err
     assert "images/s" in printed
     assert "BALL: resuming\n" in printed
+
+
+def test_where_the_terminal_is_gone_since_a_line_goes_to_the_log(monkeypatch, caplog):
+    """After `disown`, say: a write to it would end the run, or the thread that workers wait for."""
+    ours, terminal = os.openpty()
+    stderr = os.fdopen(terminal, "w")
+    monkeypatch.setattr(sys, "stderr", stderr)
+    display = Display()
+    display.show(Report("RING", 10, 100, "loss 3", ended=False))
+    assert list(display.bars) == ["RING"]
+    os.close(ours)
+    with caplog.at_level(logging.INFO, logger="annulus"):
+        display.show(Line("RING", "resuming", logging.INFO))
+    display.close()
+    with suppress(OSError):
+        stderr.close()
+    assert caplog.messages == ["RING: resuming"]
 
 
 def test_a_run_that_fails_leaves_no_bar(monkeypatch):

@@ -90,7 +90,7 @@ class Display:
         elif line in self.warned:  # runs that differ in the seed warn of the same
             return
         self.warned.add(message.line)
-        if self.bars:
+        if self.bars and _has_bars():  # the terminal may be gone since, and a write would end the run
             tqdm.write(line, file=sys.stderr)  # above the bars
         else:
             log.log(message.level, "%s", line)
