@@ -1,5 +1,6 @@
 """A killed stage finds its own last state, whole, and nobody else's."""
 
+import errno
 import fcntl
 import os
 import re
@@ -146,6 +147,19 @@ def test_a_look_whether_anybody_computes_keeps_nobody_off(monkeypatch):
     monkeypatch.setattr(fcntl, "flock", over)
     assert state() is None
     assert look.closed
+
+
+def test_a_file_system_without_locks_is_named_with_the_way_out(monkeypatch):
+    """As Lustre is where nobody has asked for them."""
+
+    def refuse(lock, operation):
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(
+        InputError, match=r"^cannot lock .*: Function not implemented; .* \(NFS 4, Lustre with `flock`\)"
+    ):
+        state()
 
 
 @pytest.mark.parametrize("again", [False, True])

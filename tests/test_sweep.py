@@ -155,6 +155,15 @@ def test_what_cannot_be_is_refused_in_a_sentence_before_anything_runs(checkout, 
     assert not list(Path(".annulus").glob("sweeps/2*"))
 
 
+def test_a_sweep_s_lock_that_cannot_be_had_is_a_sentence(tmp_path):
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(InputError, match=r"^cannot write .*/lock: File exists; free some space"),
+        study.alone(tmp_path / "file" / "lock"),
+    ):
+        pass
+
+
 # --- on Slurm, without one ----------------------------------------------------------------------------
 
 

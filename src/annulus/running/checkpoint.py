@@ -6,6 +6,7 @@ state. One that was killed and never run again leaves it; nothing else reads it,
 frees the space.
 """
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -32,6 +33,8 @@ try:
 except ModuleNotFoundError:  # k-means and kNN need it, other computations do not
     faiss = None
 
+NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+
 log = logging.getLogger("annulus")
 
 
@@ -47,6 +50,15 @@ def hash_files(*paths: Path) -> dict[str, str]:
 
 class LockedError(InputError):
     """Another process computes the same at this moment."""
+
+
+def not_written(place: Path, error: OSError) -> InputError:
+    """The sentence for a place that cannot be written or, as on some clusters' file systems, locked."""
+    if error.errno in NO_LOCKS:
+        fault, way_out = "lock", "put the checkout on a file system that has locks (NFS 4, Lustre with `flock`)"
+    else:
+        fault, way_out = "write", "free some space or fix the permissions"
+    return InputError(f"cannot {fault} {place}: {error.strerror}; {way_out}, then run again")
 
 
 class Checkpoint:
@@ -66,7 +78,7 @@ class Checkpoint:
     Raises:
         LockedError: on entering, when another process computes the same, here or on another machine with the same
             files.
-        InputError: on entering, when the folder cannot be written.
+        InputError: on entering, when the folder cannot be written, or its file system has no locks.
     """
 
     def __init__(self, stage: str, key: Mapping[str, Any], device: str = "state"):
@@ -85,9 +97,7 @@ class Checkpoint:
             for leftover in self.folder.glob(".*.pt.*"):  # killed while saving
                 leftover.unlink()
         except OSError as error:
-            raise InputError(
-                f"cannot write {self.folder}: {error.strerror}; free some space or fix the permissions, then run again"
-            ) from error
+            raise not_written(self.folder, error) from error
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -16,6 +16,7 @@ from annulus.config.resolved import read_settings
 from annulus.device.device import pick_device
 from annulus.errors import InputError, nearest
 from annulus.files.images import load_images
+from annulus.running.checkpoint import not_written
 from annulus.studies.information import check_pairs
 from annulus.studies.runs import Trial, hash_images, hash_trial, run_name
 from annulus.studies.store import CachedRun
@@ -73,10 +74,18 @@ def _repro(target: str) -> None:
 
 @contextmanager
 def alone(lock: Path) -> Iterator[None]:
-    """One sweep at a time, while it asks DVC; another one waits."""
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("wb") as file:
+    """One sweep at a time, while it asks DVC; another one waits.
+
+    Raises:
+        InputError: when the file cannot be written, or its file system has no locks.
+    """
+    try:
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        file = lock.open("wb")
         fcntl.flock(file, fcntl.LOCK_EX)
+    except OSError as error:
+        raise not_written(lock, error) from error
+    with file:
         yield
 
 
