@@ -45,6 +45,9 @@ def main() -> None:
 
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, interrupt)
+    # Of Slurm, or `kill`. torchrun ends the other processes so when one has failed, and has said why.
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL and "WORLD_SIZE" not in os.environ:
+        signal.signal(signal.SIGTERM, interrupt)
     try:
         run()
     except BaseException:
@@ -56,7 +59,8 @@ def main() -> None:
 
 def put_back(paths: list[str]) -> None:
     """Only what DVC has deleted, and of several processes the first."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for sign in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(sign, signal.SIG_IGN)
     if "DVC_STAGE" not in os.environ or os.environ.get("RANK", "0") != "0":
         return
     locked = outputs(os.environ["DVC_STAGE"].rpartition(":")[2])

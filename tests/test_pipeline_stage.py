@@ -145,7 +145,7 @@ def started(committed, monkeypatch):
     words = ["--metrics", "m/knn.json", "--history", "m/knn.csv", "--pictures", "m/knn.png", "--given", "m/given.json"]
     words += ["--edited", "m/edited.json", "--new", "m/new.json"]
     monkeypatch.setattr(sys, "argv", ["stages", "knn", *words])
-    handler = signal.getsignal(signal.SIGINT)
+    handlers = {sign: signal.getsignal(sign) for sign in (signal.SIGINT, signal.SIGTERM)}
 
     def start(stage):
         monkeypatch.setattr(runner.runpy, "run_path", lambda path, run_name: stage())
@@ -155,7 +155,8 @@ def started(committed, monkeypatch):
             runner.main()
         finally:
             signal.alarm(0)
-            signal.signal(signal.SIGINT, handler)
+            for sign, handler in handlers.items():
+                signal.signal(sign, handler)
 
     return start
 
@@ -218,11 +219,14 @@ def test_a_stage_s_outputs_are_read_from_the_locks_of_this_repository(monkeypatc
         assert locked.items() <= runner.outputs(name).items(), name
 
 
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("then", ["fails", "goes on"])
-def test_ctrl_c_in_a_stage_is_one_sentence_whatever_an_import_makes_of_it(started, committed, capsys, then):
+def test_ctrl_c_or_kill_in_a_stage_is_one_sentence_whatever_an_import_makes_of_it(
+    started, committed, capsys, then, sign
+):
     def importing():
         try:
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(sign)
         except KeyboardInterrupt:
             if then == "fails":
                 raise ImportError("numpy's C extensions failed") from None
@@ -257,7 +261,8 @@ run_stage(main, [], ["metrics"])
     ("item", "status", "sentence"),
     [
         ("killed", 1, "ERROR: a process that computed was killed, mostly because memory ran out; free some, or "),
-        ("slow", 130, "ERROR: interrupted; the same command goes on where this one stood"),
+        (signal.SIGINT, 130, "ERROR: interrupted; the same command goes on where this one stood"),
+        (signal.SIGTERM, 130, "ERROR: interrupted; the same command goes on where this one stood"),
     ],
 )
 def test_a_killed_worker_and_ctrl_c_while_workers_compute_are_one_sentence(tmp_path, params, item, status, sentence):
@@ -267,16 +272,16 @@ def test_a_killed_worker_and_ctrl_c_while_workers_compute_are_one_sentence(tmp_p
     shutil.copy(ROOT / "stages/__main__.py", tmp_path / "stages")
     process = subprocess.Popen(
         [sys.executable, "stages", "computing", "--metrics", "m.json"],
-        **{"cwd": tmp_path, "env": os.environ | {"ITEM": item}, "stdout": -1, "stderr": -1, "text": True},
+        **{"cwd": tmp_path, "env": os.environ | {"ITEM": str(item)}, "stdout": -1, "stderr": -1, "text": True},
         start_new_session=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background ignores it
     )
     assert process.stdout.readline() == "computing\n"
-    if item == "slow":
+    if item != "killed":
         while cores() > 1 and len(workers_of(process)) < 2:
             assert process.poll() is None
             time.sleep(0.02)
-        os.killpg(process.pid, signal.SIGINT)
+        os.killpg(process.pid, item)
     _, error = process.communicate(timeout=50)
     assert process.returncode == status
     assert error.startswith(sentence)

@@ -39,6 +39,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 CPU = torch.device("cpu")
+INTERRUPTS = {signal.SIGINT, signal.SIGTERM}
 
 log = logging.getLogger("annulus")
 
@@ -85,8 +86,8 @@ def map_processes(
         workers, context, initializer=_begin, initargs=(os.getpid(), compute, reports, places, threads, gpus)
     )
     with pool:
-        # A worker that is not yet ready for Ctrl-C inherits that it waits.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        # A worker that is not yet ready for Ctrl-C or SIGTERM inherits that they wait.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)
         futures = [pool.submit(_computed, name, item) for name, item in zip(names, items, strict=True)]
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         showing = threading.Thread(target=_show, args=(reports, len(items)), daemon=True)
@@ -207,8 +208,9 @@ def _begin(
     global _compute
     _compute = compute
     end_with(stage)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it silently: the stage says one sentence for all
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    for interrupt in INTERRUPTS:
+        signal.signal(interrupt, signal.SIG_DFL)  # which ends it silently: the stage says one sentence for all
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPTS)
     if gpus:
         os.environ["CUDA_VISIBLE_DEVICES"] = places.get()  # what "cuda" means from here on
         pick_device()
