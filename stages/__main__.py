@@ -39,15 +39,17 @@ def main() -> None:
 
     def end(*_: object) -> None:
         put_back(absent)
-        sys.stdout.flush()
-        print("ERROR: interrupted; the same command goes on where this one stood", file=sys.stderr, flush=True)
+        with suppress(OSError):  # the terminal may be gone
+            sys.stdout.flush()
+            print("ERROR: interrupted; the same command goes on where this one stood", file=sys.stderr, flush=True)
         os._exit(130)  # at once: Python's own shutdown would print more lines
 
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, interrupt)
-    # Of Slurm, or `kill`. torchrun ends the other processes so when one has failed, and has said why.
-    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL and "WORLD_SIZE" not in os.environ:
-        signal.signal(signal.SIGTERM, interrupt)
+    for sign in (signal.SIGTERM, signal.SIGHUP):  # of Slurm, `kill`, a terminal that is closed
+        # torchrun ends the other processes so when one has failed, and has said why; nohup ignores the terminal's end.
+        if signal.getsignal(sign) is signal.SIG_DFL and "WORLD_SIZE" not in os.environ:
+            signal.signal(sign, interrupt)
     try:
         run()
     except BaseException:
@@ -59,7 +61,7 @@ def main() -> None:
 
 def put_back(paths: list[str]) -> None:
     """Only what DVC has deleted, and of several processes the first."""
-    for sign in (signal.SIGINT, signal.SIGTERM):
+    for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(sign, signal.SIG_IGN)
     if "DVC_STAGE" not in os.environ or os.environ.get("RANK", "0") != "0":
         return

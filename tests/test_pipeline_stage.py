@@ -29,6 +29,8 @@ from annulus.pipeline.stage import Results, run_resolved, run_stage
 from annulus.studies.settings_files import write_settings
 from annulus.studies.study import Study
 
+# As a terminal's process has them: a shell's background ignores the first, nohup the last.
+INTERRUPTS = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: signal.SIG_DFL}
 READS = ["seeds", "samplers.${sampler}", "scales.${scale}.pretrain"]
 PATHS = ["images", "metrics", "history"]
 
@@ -145,12 +147,13 @@ def started(committed, monkeypatch):
     words = ["--metrics", "m/knn.json", "--history", "m/knn.csv", "--pictures", "m/knn.png", "--given", "m/given.json"]
     words += ["--edited", "m/edited.json", "--new", "m/new.json"]
     monkeypatch.setattr(sys, "argv", ["stages", "knn", *words])
-    handlers = {sign: signal.getsignal(sign) for sign in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {sign: signal.getsignal(sign) for sign in INTERRUPTS}
 
     def start(stage):
         monkeypatch.setattr(runner.runpy, "run_path", lambda path, run_name: stage())
         monkeypatch.setattr(runner.os, "_exit", lambda status: sys.exit(status))
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
+        for sign, handler in INTERRUPTS.items():
+            signal.signal(sign, handler)
         try:
             runner.main()
         finally:
@@ -219,7 +222,7 @@ def test_a_stage_s_outputs_are_read_from_the_locks_of_this_repository(monkeypatc
         assert locked.items() <= runner.outputs(name).items(), name
 
 
-@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("sign", INTERRUPTS)
 @pytest.mark.parametrize("then", ["fails", "goes on"])
 def test_ctrl_c_or_kill_in_a_stage_is_one_sentence_whatever_an_import_makes_of_it(
     started, committed, capsys, then, sign
@@ -263,6 +266,7 @@ run_stage(main, [], ["metrics"])
         ("killed", 1, "ERROR: a process that computed was killed, mostly because memory ran out; free some, or "),
         (signal.SIGINT, 130, "ERROR: interrupted; the same command goes on where this one stood"),
         (signal.SIGTERM, 130, "ERROR: interrupted; the same command goes on where this one stood"),
+        (signal.SIGHUP, 130, "ERROR: interrupted; the same command goes on where this one stood"),
     ],
 )
 def test_a_killed_worker_and_ctrl_c_while_workers_compute_are_one_sentence(tmp_path, params, item, status, sentence):
@@ -274,7 +278,7 @@ def test_a_killed_worker_and_ctrl_c_while_workers_compute_are_one_sentence(tmp_p
         [sys.executable, "stages", "computing", "--metrics", "m.json"],
         **{"cwd": tmp_path, "env": os.environ | {"ITEM": str(item)}, "stdout": -1, "stderr": -1, "text": True},
         start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background ignores it
+        preexec_fn=lambda: [signal.signal(sign, signal.SIG_DFL) for sign in INTERRUPTS],
     )
     assert process.stdout.readline() == "computing\n"
     if item != "killed":

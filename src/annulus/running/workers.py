@@ -39,7 +39,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 CPU = torch.device("cpu")
-INTERRUPTS = {signal.SIGINT, signal.SIGTERM}
+INTERRUPTS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 log = logging.getLogger("annulus")
 
@@ -86,7 +86,7 @@ def map_processes(
         workers, context, initializer=_begin, initargs=(os.getpid(), compute, reports, places, threads, gpus)
     )
     with pool:
-        # A worker that is not yet ready for Ctrl-C or SIGTERM inherits that they wait.
+        # A worker that is not yet ready for Ctrl-C, SIGTERM or SIGHUP inherits that they wait.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)
         futures = [pool.submit(_computed, name, item) for name, item in zip(names, items, strict=True)]
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -209,7 +209,8 @@ def _begin(
     _compute = compute
     end_with(stage)
     for interrupt in INTERRUPTS:
-        signal.signal(interrupt, signal.SIG_DFL)  # which ends it silently: the stage says one sentence for all
+        if signal.getsignal(interrupt) is not signal.SIG_IGN:  # as nohup has it, or a shell's background
+            signal.signal(interrupt, signal.SIG_DFL)  # which ends it silently: the stage says one sentence for all
     signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPTS)
     if gpus:
         os.environ["CUDA_VISIBLE_DEVICES"] = places.get()  # what "cuda" means from here on
