@@ -21,7 +21,7 @@ from annulus.negatives.samplers import Ball, Ring
 from annulus.running import progress
 from annulus.running import workers as module
 from annulus.running.checkpoint import Checkpoint
-from annulus.running.workers import ResumableTasks, map_processes, map_seeds
+from annulus.running.workers import ResumableTasks, end_with, map_processes, map_seeds
 
 
 @pytest.fixture(autouse=True)
@@ -325,6 +325,26 @@ def test_tasks_of_a_gpu_are_computed_as_its_computations_are(monkeypatch):
     for device in ("cpu", "cuda"):
         ResumableTasks("a stage", {}, piece, torch.device(device)).run([1])
     assert given == ["cpu", "cuda"]
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_process_ends_with_another_one_also_where_python_cannot_wait_for_it(waits, monkeypatch):
+    """As conda's Python cannot."""
+    if not waits:
+        monkeypatch.delattr(os, "pidfd_open")
+
+    def work():
+        end_with(stage.pid)
+        time.sleep(60)
+
+    stage = get_context("fork").Process(target=time.sleep, args=(60,))
+    stage.start()
+    worker = get_context("fork").Process(target=work)
+    worker.start()
+    stage.kill()
+    stage.join()
+    worker.join(30)
+    assert worker.exitcode == 1
 
 
 def test_the_workers_of_a_killed_stage_end_with_it_and_it_can_be_run_again(cores):

@@ -11,6 +11,7 @@ import select
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -39,6 +40,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 CPU = torch.device("cpu")
+LOOK_SECONDS = 1.0  # between two looks at another process, where it cannot be waited for
 INTERRUPTS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 log = logging.getLogger("annulus")
@@ -116,8 +118,15 @@ def end_with(process: int) -> None:
     """End this process when another one is gone: it would otherwise continue and hold the checkpoint's lock."""
 
     def wait() -> None:
-        with suppress(ProcessLookupError):  # it has gone already
+        try:
             select.select([os.pidfd_open(process)], [], [])
+        except ProcessLookupError:  # it has gone already
+            pass
+        except (AttributeError, OSError):  # conda's Python has no such call, nor has Linux before 5.3
+            with suppress(OSError):
+                while True:
+                    os.kill(process, 0)
+                    time.sleep(LOOK_SECONDS)
         os._exit(1)
 
     threading.Thread(target=wait, daemon=True).start()
