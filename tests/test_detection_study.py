@@ -1,5 +1,6 @@
 """The study of detection: configurations as the papers have them, known runs, and all tasks at scale tiny."""
 
+import itertools
 from argparse import Namespace
 
 import numpy as np
@@ -154,7 +155,11 @@ def prepared(study, task, folder):
 
 @pytest.mark.parametrize("task", ["coco", *(pytest.param(task, marks=pytest.mark.slow) for task in list(NUMBERS)[1:])])
 def test_a_task_runs_from_files_to_numbers(task, study, tmp_path, monkeypatch):
-    settings = prepared(study, task, tmp_path)
+    settings, edits = prepared(study, task, tmp_path), itertools.count()
+    with monkeypatch.context() as patch:
+        patch.setattr(transfer, "hash_code", lambda module: {"edited": str(next(edits))})
+        state, later = (transfer.detector_state(settings, ("main", 0)).folder for _ in range(2))
+    assert state == later, "an edit while tasks wait for a worker changes no state"
     found = evaluate_detector(settings, ("main", 0))
     assert f"{NUMBERS[task]}_ap_percent" in found["ap"]
     assert all(0 <= value <= 100 for value in found["ap"].values())

@@ -1,11 +1,14 @@
 """A run that trains on one set and is probed on others, against the same done by hand."""
 
+import itertools
+
 import pytest
 from settings import CPU, SMALL, load, stripes
 
 from annulus.config.resolved import RUN, resolved
 from annulus.files.images import save_images
-from annulus.studies.distance.offsets import OffsetInputs, evaluate_offset
+from annulus.studies.distance import offsets
+from annulus.studies.distance.offsets import OffsetInputs, evaluate_offset, training_state
 from annulus.studies.information import held_out
 from annulus.studies.measured import Outcome
 from annulus.studies.outcomes import metrics_row
@@ -60,6 +63,14 @@ def test_each_set_is_probed_with_the_encoder_that_saw_patches_of_the_large_image
         (found["two"]["metrics"]["held_out_nats"] + other["two"]["metrics"]["held_out_nats"]) / 2
     )
     assert row["linear_verdict"] == "base"
+
+
+def test_an_edit_while_runs_wait_for_a_worker_changes_no_state(tmp_path, monkeypatch):
+    edits = itertools.count()
+    monkeypatch.setattr(offsets, "hash_trial", lambda: {"edited": str(next(edits))})
+    sets = OffsetInputs(large=tmp_path, probes={}, held_out_pairs=32)
+    shared = {"sets": sets, "hashes": {}, "points": {4: resolved(load(SMALL | PATCHES), RUN)}}
+    assert training_state(shared, (4, 0)).folder == training_state(shared, (4, 0)).folder
 
 
 def test_other_images_have_other_hashes(folders):

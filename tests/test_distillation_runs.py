@@ -134,6 +134,14 @@ def test_a_killed_run_goes_on_with_the_same_bits_and_a_teacher_file_is_only_read
     assert teacher.read_bytes() == content
 
 
+def test_an_edit_while_seeds_wait_for_a_worker_changes_no_state(images, monkeypatch):
+    """A later seed's state would be that of the edited code, and a stage that is killed would go on with it."""
+    edits = itertools.count()
+    monkeypatch.setattr(runs, "hash_code", lambda module: {"edited": str(next(edits))})
+    task = Task(settings_of("kd"), images)
+    assert task.checkpoint(0, CPU).folder == task.checkpoint(0, CPU).folder
+
+
 @pytest.mark.parametrize("batch_size", [10, 13, 14])
 def test_memories_know_the_steps_of_an_epoch_also_where_a_last_image_is_left_out(images, batch_size):
     """An epoch's start is where they are clustered: of 40 images after 4, 3 (of 13, and one is left) or 3 steps."""

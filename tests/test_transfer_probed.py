@@ -1,5 +1,7 @@
 """Frozen encoders on a target: what the statistics are taken from, what runs share, and the numbers by hand."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -17,6 +19,7 @@ from annulus.files.images import ImageSet, save_images
 from annulus.files.results import write_metrics
 from annulus.files.store import Resident
 from annulus.studies.study import MainStudy
+from annulus.studies.transfer import trained_encoders
 from annulus.studies.transfer.few_shot import accuracies as few_shot_accuracies
 from annulus.studies.transfer.probed import evaluate_transfer, metrics_row, normalised
 from annulus.studies.transfer.target_tables import accuracies, algorithm, gains, read_targets
@@ -196,6 +199,13 @@ def test_a_variant_s_encoders_are_those_of_its_runs(trained, tmp_path, empty_che
         found = load_encoder(tmp_path / f"encoders/{seed}.safetensors").state_dict()
         for name, weight in run.method.encoder.state_dict().items():
             assert torch.equal(found[name], weight), name
+
+
+def test_an_edit_while_seeds_wait_for_a_worker_changes_no_state(tmp_path, monkeypatch):
+    edits = itertools.count()
+    monkeypatch.setattr(trained_encoders, "hash_code", lambda module: {"edited": str(next(edits))})
+    encoders = Encoders({}, True, [0], tmp_path, tmp_path)
+    assert encoders._checkpoint(0).folder == encoders._checkpoint(0).folder
 
 
 def study(tmp_path, seeds: str, changes: str = "{}") -> MainStudy:

@@ -51,7 +51,8 @@ def run_encoders(
     weights = [variant / f"{seed}.safetensors" for variant in encoders.values() for seed in seeds]
     # Of drawn scenes each file; of real ones, which are large, what the stage before found: counts and annotations.
     hashes = hash_files(*weights, described if root else folder)
-    shared = {**settings, "scenes": scenes, "encoders": encoders, "hashes": hashes}
+    # The code as it is now: an edit while tasks wait for a worker changes none.
+    shared = {**settings, "scenes": scenes, "encoders": encoders, "hashes": hashes, "code": hash_code(Path(__file__))}
     tasks = ResumableTasks(stage, shared, compute, pick_device(), inner)
     outcomes = tasks.run([(variant, seed) for variant in encoders for seed in seeds])
     return test, {variant: {seed: outcomes[variant, seed] for seed in seeds} for variant in encoders}, tasks
@@ -98,8 +99,7 @@ def engine_of(name: str) -> Callable[..., Any]:
 
 def detector_state(settings: Mapping[str, Any], key: tuple[str, int]) -> Checkpoint:
     """Where the training of `evaluate_detector` stands."""
-    content = {"settings": settings, "piece": list(key), "code": hash_code(Path(__file__))}
-    return Checkpoint("detection-training", content, described(pick_device()))
+    return Checkpoint("detection-training", {"settings": settings, "piece": list(key)}, described(pick_device()))
 
 
 @cache

@@ -1,7 +1,7 @@
 """Runs that train on one data set, and whose frozen features are probed on others."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ class OffsetInputs:
     large: Path
     probes: dict[str, Path]
     held_out_pairs: int  # of the training set's test images
+    # As it is now: an edit while runs wait for a worker changes none.
+    code: Mapping[str, str] = field(default_factory=hash_trial)
 
     @property
     def hashes(self) -> dict[str, dict[str, str]]:
@@ -45,5 +47,5 @@ def evaluate_offset(shared: Mapping[str, Any], key: tuple[Any, int]) -> Mapping[
 def training_state(shared: Mapping[str, Any], key: tuple[Any, int]) -> Checkpoint:
     """Where the training of `evaluate_offset` stands."""
     (point, seed), points = key, shared["points"]
-    content = {"trial": trial_of(points[point], seed), "images": shared["hashes"], "code": hash_trial()}
+    content = {"trial": trial_of(points[point], seed), "images": shared["hashes"], "code": shared["sets"].code}
     return Checkpoint("transfer", content, device=described(pick_device()))

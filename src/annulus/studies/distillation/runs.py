@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,8 @@ class Task:
     settings: Mapping[str, Any]
     images: Path  # a folder with train.safetensors and test.safetensors
     teacher: Path | None = None
+    # As it is now: an edit while seeds wait for a worker changes no run.
+    code: Mapping[str, str] = field(default_factory=partial(hash_code, Path(__file__)))
 
     def checkpoint(self, seed: int, device: torch.device) -> Checkpoint:
         """The run's resume state, which holds a finished run until it is forgotten."""
@@ -45,7 +47,7 @@ class Task:
             "settings": dict(self.settings),
             "seed": seed,
             "inputs": hash_files(*read),
-            "code": hash_code(Path(__file__)),
+            "code": self.code,
         }
         return Checkpoint("distillation", key, device=described(device))
 

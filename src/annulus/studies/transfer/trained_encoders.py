@@ -1,7 +1,8 @@
 """Encoders of a variant of the main line, one for each seed: trained as `pretrain` trains, or left untrained."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ class Encoders:
     seeds: list[int]
     images: Path
     folder: Path
+    # As it is now: an edit while seeds wait for a worker changes no run.
+    code: Mapping[str, str] = field(default_factory=partial(hash_code, Path(__file__)))
 
     def write(self) -> None:
         """Train and save all of them; a killed stage goes on with each where it stood.
@@ -53,5 +56,5 @@ class Encoders:
 
     def _checkpoint(self, seed: int) -> Checkpoint:
         key = {"settings": self.settings, "trained": self.trained, "seed": seed}
-        around = {"images": hash_images(self.images), "code": hash_code(Path(__file__))}
+        around = {"images": hash_images(self.images), "code": self.code}
         return Checkpoint("encoders", key | around, device=described(pick_device()))
