@@ -381,6 +381,36 @@ def test_a_preempted_job_leaves_its_slot_to_another_and_no_run_is_blamed(trials,
     assert "preempted: its worker was preempted; another one goes on where it stood" in caplog.text
 
 
+class Busy(Killed):
+    """Starts a job at first, and then refuses others."""
+
+    def slots(self, trials: int) -> int:
+        return 2
+
+    def start(self, worker: Worker, slots: list[int]) -> list:
+        if self.started:
+            raise InputError("Slurm refuses the workers: Socket timed out")
+        return super().start(worker, slots)
+
+
+def test_a_cluster_that_refuses_a_job_is_asked_again_while_others_go_on(trials, tmp_path, monkeypatch, caplog):
+    """Else one answer that did not come would cancel all jobs that run."""
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(places.submitit.Job, "done", lambda job: False)
+    sweep = Watch(trials(one={}, two={}), tmp_path, Busy(tmp_path, begun=False), None)
+    sweep.slots = 1
+    sweep._start()
+    note(tmp_path / "begun-0-1", "")
+    sweep.slots = 2
+    for _ in range(3):
+        sweep._start()
+    assert caplog.text.count("Socket timed out; the workers that there are go on") == 1
+    sweep.jobs.clear()
+    sweep.ask_at = 0.0
+    with pytest.raises(InputError, match=r"^Slurm refuses the workers: Socket timed out$"):
+        sweep._start()
+
+
 def test_workers_that_are_killed_between_trials_do_not_end_a_sweep_that_goes_on(trials, tmp_path):
     sweep = Watch(trials(first={}, second={}), tmp_path, Killed(tmp_path, begun=False), None)
     job = places.submitit.Job(tmp_path, "7")

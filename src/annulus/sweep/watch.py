@@ -15,6 +15,7 @@ from annulus.sweep.places import Executor
 from annulus.sweep.worker import StudyRun, Worker, note
 
 LOOK_SECONDS = 0.5
+REFUSED_SECONDS = 60.0  # until a cluster that has refused a job is asked again
 MOST_KILLS = 3  # of workers at the same trial, or before any trial
 
 log = logging.getLogger("annulus")
@@ -30,6 +31,7 @@ class Watch:
         self.open = {number: trial for number, trial in enumerate(trials) if trial.cached.read() is None}
         self.slots = executor.slots(len(self.open))
         self.jobs: dict[int, Job] = {}  # by slot
+        self.ask_at = 0.0  # on the monotonic clock: when to start workers again
         self.kills: Counter[int | None] = Counter()  # by trial; None: before any
         self.seconds = 0.0  # of the trials that this sweep's workers did
         self.failed: list[str] = []
@@ -40,7 +42,7 @@ class Watch:
         """Until every trial is done or has failed. Whatever ends it, ends the workers.
 
         Raises:
-            InputError: when workers end before they take a trial.
+            InputError: when workers end before they take a trial, or none can be started.
         """
         try:
             while self._look():
@@ -119,9 +121,13 @@ class Watch:
                 self._say(f"{self.trials[number].name}: its worker was killed; another one goes on where it stood")
 
     def _start(self) -> None:
-        """Start workers: at most one per slot and per trial without a worker."""
+        """Start workers: at most one per slot and per trial without a worker.
+
+        Raises:
+            InputError: when the executor refuses them and no other is at work.
+        """
         idle = [slot for slot in range(self.slots) if slot not in self.jobs]
-        if not idle:
+        if not idle or time.monotonic() < self.ask_at:
             return
         busy = sum(len(self._begun(job)) for job in self.jobs.values())
         free = sum(not trial.cached.checkpoint.held() for trial in self.open.values())
@@ -129,7 +135,13 @@ class Watch:
         wanted = -(-(free - looking) // self.executor.tasks)
         if wanted > 0:
             slots = idle[:wanted]
-            self.jobs |= zip(slots, self.executor.start(self.worker, slots), strict=True)
+            try:
+                self.jobs |= zip(slots, self.executor.start(self.worker, slots), strict=True)
+            except InputError as error:
+                if not self.jobs:
+                    raise
+                self.ask_at = time.monotonic() + REFUSED_SECONDS  # a busy Slurm does not answer, say
+                self._say(f"WARNING: {error}; the workers that there are go on, and it is asked again in a minute")
 
     def _begun(self, job: Job) -> list[int]:
         """The trials that workers of a job have begun, and that are not over."""
