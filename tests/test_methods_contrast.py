@@ -2,17 +2,22 @@
 
 import itertools
 import math
+from copy import deepcopy
 from dataclasses import replace
 
 import method_cases as cases
 import pytest
 import torch
 from plain_objectives import gradient
+from pretended_gpu import PretendedGPU
 
+import annulus
+from annulus.device.rng import first_weights
 from annulus.errors import InputError
-from annulus.methods.contrast import Contrast
+from annulus.methods.contrast import Contrast, ContrastConfig
 from annulus.negatives import scores as module
 from annulus.negatives.neighbours import CloseNeighbours
+from annulus.negatives.samplers import Ring
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 
@@ -138,6 +143,35 @@ def test_each_call_draws_anew_and_names_and_seeds_draw_apart(generator):
         contrast = Contrast(cases.config_of("ring", negatives=5), cases.IMAGES, seed, cases.CPU, name)
         losses |= {contrast(scores, cases.INDEX, self_index=cases.INDEX).loss.item() for _ in range(2)}
     assert len(losses) == 8
+
+
+@pytest.mark.parametrize("method", [annulus.IR, annulus.MoCo, annulus.SimCLR])
+def test_a_method_that_is_moved_to_a_gpu_draws_there_as_one_that_was_made_there(method, generator):
+    """As Lightning moves it: made on the CPU, and moved before the first step."""
+    config, index = ContrastConfig(Ring(inner=0.1, outer=0.9), negatives=5), torch.arange(8)
+    with first_weights(0):
+        network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 4))
+    views = [torch.rand(8, 3, 2, 2, generator=generator) for _ in range(2)]
+    queue = {"queue": 16} if method is annulus.MoCo else {}
+    with PretendedGPU(autocast=False) as gpu:
+        there = [view.to(gpu.device) for view in views]
+
+        def losses(made):
+            steps = [made.loss(there, index.to(gpu.device)).estimate.loss_nats for _ in range(2)]
+            return [loss.cpu().item() for loss in steps]
+
+        of_host = method.create(deepcopy(network), images=8, dim=4, contrast=config, **queue)
+        found = losses(of_host.to(gpu.device))
+        assert losses(method.create(network.to(gpu.device), images=8, dim=4, contrast=config, **queue)) == found
+        assert len({*found, *losses(of_host.cpu().to(gpu.device))}) == 4, "it goes on where it was left"
+
+
+def test_a_checkpoint_of_a_gpu_is_read_on_a_cpu():
+    contrast = Contrast(cases.config_of("ring", negatives=5), cases.IMAGES, 0, cases.CPU)
+    before, state = contrast.generator.get_state(), contrast.state_dict()
+    state["_extra_state"]["generator"] = torch.zeros(16, dtype=torch.uint8)  # a state of CUDA's generator
+    contrast.load_state_dict(state)
+    assert torch.equal(contrast.generator.get_state(), before)
 
 
 def test_a_bound_of_one_positive_refuses_neighbours():

@@ -1,14 +1,14 @@
 """Random generators: each draw uses one derived from `seed` and the draw's name."""
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from numbers import Integral
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from annulus.errors import InputError, shown
 
@@ -42,6 +42,37 @@ class Drawing(nn.Module):
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         self.generator.set_state(state["generator"].cpu())
+
+
+class DrawingThere(Drawing):
+    """A module that draws on its own device: where it moves to another one, from another generator with the same seed.
+
+    The generator of a kind of device that the module comes back to goes on where it was left, and a checkpoint's state
+    of another kind waits until the module is there. A state's length tells the kind.
+    """
+
+    def __init__(self, seed: int, *names: str | int, device: torch.device | str) -> None:
+        super().__init__()
+        self._seed, self._left = derive(seed, *names), dict[int, Tensor]()
+        self.generator = torch.Generator(device).manual_seed(self._seed)
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        if len(state["generator"]) == len(self.generator.get_state()):
+            super().set_extra_state(state)
+        else:
+            self._left[len(state["generator"])] = state["generator"].cpu()
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)
+        own = self.generator
+        device = fn(torch.empty(0, device=own.device)).device
+        if device.type != "meta" and device != own.device:
+            self._left[len(own.get_state())] = own.get_state()
+            self.generator = torch.Generator(device).manual_seed(self._seed)
+            state = self._left.get(len(self.generator.get_state()))
+            if state is not None:
+                self.generator.set_state(state)
+        return self
 
 
 @contextmanager

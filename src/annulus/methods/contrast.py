@@ -14,7 +14,7 @@ from torch import Tensor
 from annulus.bounds import InfoNCE
 from annulus.bounds.bound import Bound, Estimate
 from annulus.device.checks import check
-from annulus.device.rng import Drawing, derive, generator
+from annulus.device.rng import DrawingThere, derive
 from annulus.errors import InputError
 from annulus.negatives.by_rank import check_count, check_numbers
 from annulus.negatives.clusters import Clustering, Clusters, kmeans
@@ -124,7 +124,7 @@ class ContrastConfig:
         )
 
 
-class Contrast(Drawing):
+class Contrast(DrawingThere):
     """Queries against one memory: draws negatives, finds further positives, evaluates the bound.
 
     A module: it holds the random state of the draws, the clusters, and the bound's own state.
@@ -146,10 +146,9 @@ class Contrast(Drawing):
 
         `views`: the queries of each image in a batch, one view of all images after the other.
         """
-        super().__init__()
+        super().__init__(seed, "negatives", name, device=device)
         self.config, self.seed, self.name, self.views = config, seed, name, views
         self.bound = config.bound.begin()  # a bound may keep an estimate of its own for each memory
-        self.generator = generator(seed, "negatives", name, device=device)
         self._had_neighbours = False  # so that their first step alone is looked at, of a resumed run too
         self._clustered = False
         self.images = images
