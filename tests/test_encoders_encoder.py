@@ -351,6 +351,14 @@ def test_a_loaded_encoder_refuses_pixels_outside_0_and_1_and_takes_any_precision
     torch.testing.assert_close(loaded(images.double()), loaded(images), rtol=0, atol=1e-6, check_dtype=False)
 
 
+@pytest.mark.parametrize("config", [SMALL, LAB])
+def test_a_loaded_encoder_is_exported_by_torch_and_takes_batches_of_any_size(config, images, tmp_path):
+    save_encoder(build_encoder(config, 0), tmp_path / "encoder.safetensors")
+    loaded = load_encoder(tmp_path / "encoder.safetensors")
+    exported = torch.export.export(loaded, (images[:2],), dynamic_shapes=({0: torch.export.Dim("batch")},)).module()
+    torch.testing.assert_close(exported(images), loaded(images))
+
+
 def test_a_channel_that_never_varies_is_left_at_zero(generator):
     images = torch.rand(4, 3, 16, 16, generator=generator)
     images[:, 2] = 0.25

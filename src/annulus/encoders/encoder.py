@@ -65,7 +65,8 @@ class _Seeing(nn.Module):
             lowest, highest = images.aminmax()  # NaN where a pixel is
             return (lowest >= -MARGIN) & (highest <= 1 + MARGIN)
 
-        if self.checks_pixels and images.numel():
+        # What torch.export writes down can hold no branch that depends on pixels.
+        if self.checks_pixels and images.numel() and not torch.compiler.is_exporting():
             require(
                 in_range,
                 images.device,
@@ -190,6 +191,8 @@ def save_encoder(encoder: Encoder | SplitEncoder, weights: Path | str) -> None:
 
 def load_encoder(weights: Path | str) -> Encoder | SplitEncoder:
     """The encoder that `save_encoder` wrote, in evaluation mode and frozen. It refuses pixels outside [0, 1].
+
+    torch.export takes it; the exported program does not look at pixels.
 
     A folder is one that `annulus export ENCODER --to hub` wrote, or a download of such a one.
 
