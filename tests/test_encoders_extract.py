@@ -4,12 +4,13 @@ from argparse import Namespace
 from dataclasses import replace
 
 import embed as stage
+import numpy as np
 import pytest
 import torch
 
 from annulus.encoders.encoder import EncoderConfig, build_encoder, save_encoder
 from annulus.encoders.extract import encode, extract, extract_features
-from annulus.encoders.features import Features, load_features, save_features
+from annulus.encoders.features import Features, check_same_classes, load_features, save_features
 from annulus.encoders.module_encoder import ModuleEncoder
 from annulus.errors import InputError
 from annulus.files.images import ImageSet, save_images
@@ -119,6 +120,22 @@ def test_features_come_back_from_their_file_and_what_is_not_there_names_the_way_
         found.layer("map")
     with pytest.raises(InputError, match="dvc repro"):
         load_features(tmp_path, "train")
+
+
+@pytest.mark.parametrize("values", [np.ones((3, 4)), [[1.0]] * 3, torch.ones(3)], ids=["array", "list", "one axis"])
+def test_features_that_are_no_tensor_of_rows_are_refused(values):
+    unchecked = object.__new__(Features)  # tests check types before
+    vars(unchecked).update(layers={"pooled": values}, labels=torch.tensor([0, 1, 1]), classes=("cat", "dog"))
+    with pytest.raises(InputError, match=r"^pooled is (a ndarray|a list|of 1 axes); give a tensor, a row of numbers"):
+        unchecked.__post_init__()
+
+
+def test_classes_in_a_list_are_those_in_a_tuple():
+    named = Features({"pooled": torch.eye(2)}, torch.arange(2), ("cat", "dog"))
+    listed = object.__new__(Features)
+    vars(listed).update(layers=named.layers, labels=named.labels, classes=["cat", "dog"])
+    listed.__post_init__()
+    check_same_classes(named, listed)
 
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int64, torch.uint8]

@@ -39,8 +39,10 @@ class Features:
     def __post_init__(self) -> None:
         """
         Raises:
-            InputError: unless each layer has a row for each label, and each label is -1 or a class's number.
+            InputError: unless each layer is a tensor with a row for each label, and each label is -1 or a class's
+                number.
         """
+        object.__setattr__(self, "classes", tuple(self.classes))
         labels = self.labels
         if not isinstance(labels, Tensor) or labels.dtype != torch.int64 or labels.ndim != 1:
             kind = f"{labels.dtype} of {labels.ndim} axes" if isinstance(labels, Tensor) else type(labels).__name__
@@ -50,6 +52,9 @@ class Features:
                 f'layers are a {type(self.layers).__name__}; give a mapping, such as {{"pooled": features}}'
             )
         for name, values in self.layers.items():
+            if not isinstance(values, Tensor) or values.ndim < 2:
+                kind = f"of {values.ndim} axes" if isinstance(values, Tensor) else f"a {type(values).__name__}"
+                raise InputError(f"{name} is {kind}; give a tensor, a row of numbers for each image")
             if len(values) != len(labels):
                 raise InputError(
                     f"{name} has {len(values)} rows, labels {len(labels)}: give a row and a label per image"
