@@ -183,6 +183,20 @@ def test_a_diverging_probe_stops_with_step_and_learning_rate(steps):
         fit(probe, batches, params(), settings, ConstantSchedule(), none_of(train))
 
 
+@pytest.mark.parametrize("part", ["train", "validation", "test"])
+def test_features_that_are_not_finite_are_refused_by_their_split(part):
+    given = {name: clouds(8, seed=0) for name in ("train", "validation", "test")}
+    given[part].layers["pooled"][3, 1] = torch.nan
+    with pytest.raises(InputError, match=f"^{part} features hold NaN or infinity"):
+        run(given["train"], given["test"], validation=given["validation"])
+
+
+def test_features_with_a_gradient_are_probed_as_those_without():
+    train = clouds(8, seed=0)
+    graph = Features({"pooled": train.layers["pooled"].clone().requires_grad_() * 1}, train.labels, train.classes)
+    assert run(graph, graph).history == run(train, train).history
+
+
 @pytest.fixture(scope="module")
 def encoder():
     config = EncoderConfig("alexnet", "imagenet", "linear", 6, 32, None, mean=(0.5,) * 3, std=(0.3,) * 3)

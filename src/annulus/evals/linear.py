@@ -22,7 +22,7 @@ from annulus.encoders.extract import encode, extract
 from annulus.encoders.features import Features, check_same_classes
 from annulus.errors import InputError
 from annulus.evals.accuracy import label_ranks, percent
-from annulus.evals.probe import Probe, few_threads, predict, standardised, unchanged
+from annulus.evals.probe import ROWS_AT_ONCE, Probe, few_threads, predict, standardised, unchanged
 from annulus.files.images import ImageSet
 from annulus.files.results import Number
 from annulus.optim.schedules import ConstantSchedule, CosineSchedule, PlateauSchedule, Policy, Schedule
@@ -207,7 +207,8 @@ def probe_features(
     to zero along half a cosine; with it, `validation` is needed. Else that only adds its accuracy to the history.
 
     Raises:
-        InputError: when the splits name different classes, the loss is no longer finite, or the settings ask for views.
+        InputError: when the splits name different classes, features or the loss are not finite, or the settings ask for
+            views.
 
     >>> labels = torch.arange(40) % 2
     >>> train = annulus.Features({"pooled": nn.functional.one_hot(labels).float()}, labels, classes=("cat", "dog"))
@@ -223,11 +224,17 @@ def probe_features(
             f"inputs {params.inputs!r} makes each epoch's views of images anew, and features have no images; give "
             'inputs="features"'
         )
-    features = train.layer(params.layer)
+    features = train.layer(params.layer).detach()
     if validation is None:
         validation = Features({params.layer: features[:0]}, train.labels[:0], train.classes)
     check_same_classes(train, validation, "validation")
     check_same_classes(train, test)
+    for name, given in (("train", train), ("validation", validation), ("test", test)):
+        if not all(some.isfinite().all() for some in given.layer(params.layer).split(ROWS_AT_ONCE)):
+            raise InputError(
+                f"{name} features hold NaN or infinity, which no probe learns from; leave such images out, or embed "
+                "them by an encoder that gives finite numbers"
+            )
     probe = standardised(features, len(train.classes)).to(device)
     batches = feature_batches(features, train.labels, scale.batch_size, seed, device)
     with few_threads(features[0].numel()):
