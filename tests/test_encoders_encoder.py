@@ -161,10 +161,19 @@ def test_images_of_other_types_or_channels_are_refused():
         unchecked(encoder, torch.zeros(2, 3, 8, 8, dtype=torch.uint8))
 
 
-def test_weights_are_not_written_where_their_configuration_goes(tmp_path):
-    with pytest.raises(InputError, match=r"encoder\.json is the name of the configuration beside the weights"):
-        save_encoder(build_encoder(SMALL, seed=0), tmp_path / "encoder.json")
+@pytest.mark.parametrize("name", ["encoder.json", "rate0.5", "encoder"])
+def test_weights_are_not_written_where_another_s_configuration_may_go(name, tmp_path):
+    with pytest.raises(InputError, match=rf"{name} does not end in \.safetensors; give such a name"):
+        save_encoder(build_encoder(SMALL, seed=0), tmp_path / name)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_an_encoder_of_another_precision_is_saved_in_float32_and_loaded(dtype, tmp_path):
+    other = build_encoder(SMALL, 0).to(dtype)
+    save_encoder(other, tmp_path / "encoder.safetensors")
+    loaded = load_encoder(tmp_path / "encoder.safetensors")
+    assert_equal(loaded.state_dict(), other.float().state_dict())
 
 
 def test_what_no_network_can_be_built_of_is_refused():
@@ -283,7 +292,8 @@ def test_each_part_has_a_network_of_its_own_that_sees_its_planes_normalised(spli
     "config", [replace(SMALL, head="mlp-bn"), LAB, replace(SMALL, architecture="vit_small", stem="patch16")]
 )
 def test_what_is_loaded_is_what_was_saved_bit_for_bit_frozen_and_in_evaluation_mode(config, images, tmp_path):
-    trained, (first, second) = moved(config, images), (tmp_path / "new" / "encoder.safetensors", tmp_path / "again.st")
+    trained = moved(config, images)
+    first, second = tmp_path / "new" / "encoder.safetensors", tmp_path / "again.safetensors"
     with torch.no_grad():
         expected = trained(images)
     for weights in (first, second):

@@ -166,7 +166,7 @@ def build_encoder(config: EncoderConfig, seed: int) -> Encoder | SplitEncoder:
 
 
 def save_encoder(encoder: Encoder | SplitEncoder, weights: Path | str) -> None:
-    """Write the weights, and the configuration as JSON of the same name beside them.
+    """Write the weights, in float32, and the configuration as JSON of the same name beside them.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -177,15 +177,15 @@ def save_encoder(encoder: Encoder | SplitEncoder, weights: Path | str) -> None:
     ['encoder.json', 'encoder.safetensors']
 
     Raises:
-        InputError: for another network, or a name that would be the JSON's; when the disk is full.
+        InputError: for another network, or a name that does not end in .safetensors; when the disk is full.
     """
     if not isinstance(encoder, Encoder | SplitEncoder):
         raise InputError(
             f"encoder is a {type(encoder).__name__}; save_encoder writes one of annulus.build_encoder, whose "
             "configuration rebuilds it. Of another network keep torch.save(NETWORK.state_dict(), FILE)"
         )
-    if Path(weights).suffix == ".json":
-        raise InputError(f"{weights} is the name of the configuration beside the weights; give one of .safetensors")
+    if Path(weights).suffix != ".safetensors":  # rate0.5 and rate0.7 would share one JSON, rate0.json
+        raise InputError(f"{weights} does not end in .safetensors; give such a name, beside which the JSON has its own")
     save_network(encoder, encoder.config, Path(weights))
 
 

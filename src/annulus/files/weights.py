@@ -37,8 +37,12 @@ def save_network(network: nn.Module, config: Any, weights: Path) -> None:
 def write_pair(
     network: nn.Module, config: Any, weights: Path, described: Path, metadata: dict[str, str] | None = None
 ) -> None:
-    """Write both files; a kill between them leaves no JSON, never one beside the weights of another network."""
-    write_tensors(weights, network.state_dict(), metadata, ready=partial(described.unlink, missing_ok=True))
+    """Write both files; a kill between them leaves no JSON, never one beside the weights of another network.
+
+    Floats are written as float32, in which the configuration builds the network again.
+    """
+    state = {name: one.float() if one.is_floating_point() else one for name, one in network.state_dict().items()}
+    write_tensors(weights, state, metadata, ready=partial(described.unlink, missing_ok=True))
     write_text(described, json.dumps(asdict(config), indent=2, sort_keys=True) + "\n")
 
 
