@@ -232,6 +232,22 @@ def test_the_command_writes_each_and_prints_lines_that_load_it(tmp_path, capsys)
     assert (tmp_path / "encoder.hub/config.json").exists()
 
 
+def test_an_export_never_replaces_the_encoder_that_it_is_of(tmp_path):
+    source, folder = tmp_path / "encoder.safetensors", tmp_path / "folder"
+    save_encoder(trained(), source)
+    write_hub(trained(), folder)
+    for encoder, library, out in (
+        (source, "timm", source),
+        (folder, "transformers", folder),
+        (folder / "model.safetensors", "torchvision", folder / "model.safetensors"),
+    ):
+        before = [file.read_bytes() for file in (source, folder / "model.safetensors", folder / "config.json")]
+        (folder / "model.json").write_bytes((folder / "config.json").read_bytes())
+        with pytest.raises(InputError, match="there the export would replace the encoder itself; name another"):
+            main([str(encoder), "--to", library, str(out)])
+        assert before == [file.read_bytes() for file in (source, folder / "model.safetensors", folder / "config.json")]
+
+
 def test_a_folder_that_is_no_encoder_is_one_sentence(tmp_path):
     with pytest.raises(InputError, match=r"model\.safetensors or its JSON is missing or not an encoder"):
         annulus.load_encoder(tmp_path)

@@ -11,8 +11,10 @@ from pathlib import Path
 
 from annulus.encoders import libraries
 from annulus.encoders.encoder import load_encoder
+from annulus.errors import InputError
 from annulus.export import folder, torchscript, transformers
 from annulus.export.card import about_main_line
+from annulus.files.weights import FOLDER_WEIGHTS
 
 ENDINGS = {"hub": "", "transformers": "", "torchscript": ".pt", **libraries.ENDINGS}
 
@@ -30,6 +32,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     library, source = arguments.library, arguments.encoder
     out = arguments.out or _beside(source, f".{library}{ENDINGS[library]}")
     encoder = load_encoder(source)
+    written = out / FOLDER_WEIGHTS if library == "transformers" else out
+    if library != "hub" and written.resolve() == (source / FOLDER_WEIGHTS if source.is_dir() else source).resolve():
+        raise InputError(f"{out}: there the export would replace the encoder itself; name another file or folder")
     match library:
         case "hub":
             folder.write_hub(encoder, out, about_main_line(source, arguments.license))
