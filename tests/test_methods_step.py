@@ -80,6 +80,24 @@ def test_in_a_loop_under_autocast_networks_compute_in_its_type_and_scores_in_ful
     assert not torch.equal(found, full)
 
 
+@pytest.mark.parametrize("name", cases.PARAMS)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_method_that_is_in_half_precision_as_a_whole_scores_in_full_and_stores(name, dtype):
+    """As with Lightning's precision "bf16-true"."""
+    with torch.random.fork_rng():
+        torch.manual_seed(5)
+        network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(6, cases.DIM))
+    method = cases.method_of(cases.PARAMS[name], cases.config_of("uniform"), ModuleEncoder(network, cases.DIM)).float()
+    views = [view.float() for view in cases.VIEWS[cases.Given]]
+    full = method.loss(views, cases.INDEX).estimate.loss
+    step = method.to(dtype).loss([view.to(dtype) for view in views], cases.INDEX)
+    assert step.estimate.loss.dtype == torch.float32
+    torch.testing.assert_close(step.estimate.loss, full, rtol=0.05, atol=0.05)
+    step.estimate.loss.backward()
+    method.after_step(cases.INDEX, step)
+    assert method.stored is None or method.stored.isfinite().all()
+
+
 def test_a_critic_scores_the_pairs_and_learns():
     method = cases.method_of(changed("ir", critic="mlp-1"), cases.config_of("ring"))
     queries = plain_embeddings(cases.VIEWS[cases.Given][0], method.encoder.weight)

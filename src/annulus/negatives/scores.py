@@ -75,10 +75,14 @@ class Given(Scores):
 
 
 class Products(Scores):
-    """Dot products of queries with the rows of a memory, which get no gradient."""
+    """Dot products of queries with the rows of a memory, which get no gradient.
+
+    They are made in the queries' precision: embeddings are float32 also of networks that are in bfloat16 as a whole,
+    with their memory.
+    """
 
     def __init__(self, queries: Float[Tensor, "b d"], rows: Float[Tensor, "n d"]) -> None:
-        self.queries, self.rows = queries, rows
+        self.queries, self.rows = queries, rows.to(queries.dtype)
         self.made: Tensor | None = None
 
     @property
