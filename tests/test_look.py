@@ -66,7 +66,10 @@ def test_equal_files_and_files_that_are_no_images_are_named(own, tmp_path, capsy
 @pytest.mark.parametrize("name", [pytest.param("my own", marks=pytest.mark.slow), "Mia's (1=ü)"])
 @pytest.mark.parametrize(
     ("words", "more"),
-    [pytest.param([], {}, marks=pytest.mark.slow), (["--classes", "none"], {"datasets.photos.classes": "none"})],
+    [
+        pytest.param([], {}, marks=pytest.mark.slow),
+        (["--classes", "none", "--views", "strong"], {"datasets.photos.classes": "none", "views": "strong"}),
+    ],
 )
 def test_in_a_checkout_the_line_that_trains_on_them_comes_last(name, words, more, own, tmp_path, capsys):
     own = own.rename(tmp_path / name)

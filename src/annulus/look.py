@@ -198,7 +198,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         told = f"{len(shown)} images at {sizes[0]} px, {VIEWS} views of each (views: {name})"
         print(f"{'sheet':<14}{arguments.sheet}: {told}")
         if arguments.params.exists():
-            print(f"{'next':<14}{_line(arguments.path, arguments.classes)}")
+            print(f"{'next':<14}{_line(arguments.path, arguments.classes, arguments.views)}")
 
 
 def _at_home(path: Path) -> Path:
@@ -208,14 +208,16 @@ def _at_home(path: Path) -> Path:
     return path
 
 
-def _line(path: Path, classes: str) -> str:
-    """The command that trains on what was looked at."""
+def _line(path: Path, classes: str, views: str | None) -> str:
+    """The command that trains on what was looked at; `views` None: with those of params.yaml."""
     root = str(path.expanduser().absolute())
     if not re.fullmatch(r"[\w ./-]+", root, re.ASCII):  # DVC reads what follows `-S` by Hydra's grammar
         root = '"' + root.replace('"', r"\"") + '"'
     changes = ["dataset=photos", f"datasets.photos.root={root}"]
     if classes != "top":
         changes.append(f"datasets.photos.classes={classes}")
+    if views is not None:
+        changes.append(f"views={views}")
     return shlex.join(["dvc", "exp", "run", *(word for change in changes for word in ("-S", change))])
 
 
