@@ -99,7 +99,8 @@ class IR(Method):
         `encoder`: an encoder of annulus, or any module that embeds a batch as (batch, dim); then `dim` is needed.
         Training images are numbered from 0 to `images` - 1. `contrast`: negatives and bound. By default InfoNCE with
         4096 uniform negatives. `bank_rate`: share of the old row that an update keeps. The bank starts with random
-        rows; `method.banks[0].fill(embeddings)` starts it with embeddings of all images, which learns faster.
+        rows; `method.banks[0].fill(embeddings)` starts it with embeddings of all images, which learns faster. `critic`:
+        all but "dot" learn, by an optimiser of `method.parameters()`.
 
         Raises:
             InputError: when a setting is outside its limits, or the encoder gives no embeddings of `dim` numbers.

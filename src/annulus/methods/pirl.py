@@ -102,6 +102,8 @@ class PIRL(Drawing, IR):
     ) -> Self:
         """PIRL for your own loop: `IR.create` of an encoder of annulus, and the jigsaw's share of the loss.
 
+        The optimiser takes `method.parameters()`: the jigsaw's head is none of the encoder's.
+
         Raises:
             InputError: as `IR.create`, and for a plain network, whose pooled features are not known.
         """
