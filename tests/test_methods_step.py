@@ -11,6 +11,7 @@ from plain_objectives import assert_same, plain_embeddings, plain_of
 
 from annulus.device.rng import derive
 from annulus.encoders.module_encoder import ModuleEncoder
+from annulus.errors import InputError
 from annulus.methods.step import Setting
 from annulus.negatives.clusters import kmeans
 from annulus.negatives.samplers import Cave, Uniform
@@ -192,6 +193,9 @@ def test_groups_set_for_the_clusters_are_left_out_of_a_queue_s_negatives(monkeyp
     monkeypatch.setattr(Cave, "draw", drawn)
     cave = replace(cases.CAVE, outer=1.0, runs=1)
     method, video = cases.method_of(cases.PARAMS["moco"], cases.config_of(cave)), torch.arange(cases.IMAGES) // 10
+    method.contrasts[0].clusters.fill_(-1)  # as before the first epoch
+    with pytest.raises(InputError, match=r"Cave or the neighbours need clusters .*; call the method's before_epoch"):
+        method.loss(cases.VIEWS[cases.Given], cases.INDEX)
     method.contrasts[0].clusters.copy_(video)
     method.loss(cases.VIEWS[cases.Given], cases.INDEX)
     [(scores, negatives)] = chosen

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from annulus.bounds import InfoNCE
 from annulus.bounds.bound import Bound, Estimate
-from annulus.device.checks import check
+from annulus.device.checks import check, require
 from annulus.device.rng import DrawingThere, derive
 from annulus.errors import InputError
 from annulus.negatives.by_rank import check_count, check_numbers
@@ -150,20 +150,18 @@ class Contrast(DrawingThere):
         self.config, self.seed, self.name, self.views = config, seed, name, views
         self.bound = config.bound.begin()  # a bound may keep an estimate of its own for each memory
         self._had_neighbours = False  # so that their first step alone is looked at, of a resumed run too
-        self._clustered = False
         self.images = images
         for buffer, clustering in self._clusterings():
             runs = clustering.runs if isinstance(clustering, Clustering) else 0
-            first = torch.zeros(runs, images, dtype=torch.int32)
+            first = torch.full((runs, images), -1, dtype=torch.int32)  # in none: not made yet
             self.register_buffer(buffer, torch.arange(images)[None] if clustering == "images" else first)
 
     def get_extra_state(self) -> dict[str, Any]:
-        return super().get_extra_state() | {"had_neighbours": self._had_neighbours, "clustered": self._clustered}
+        return super().get_extra_state() | {"had_neighbours": self._had_neighbours}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         super().set_extra_state(state)
-        self._had_neighbours = state.get("had_neighbours", False)  # older states lack both
-        self._clustered = state.get("clustered", True)
+        self._had_neighbours = state.get("had_neighbours", False)  # older states lack it
 
     @property
     def needs_clusters(self) -> bool:
@@ -183,7 +181,6 @@ class Contrast(DrawingThere):
                 f"embeddings to cluster are {kind}, or not finite; give finite floats ({self.images}, d): of "
                 "all training images, in the order of their numbers"
             )
-        self._clustered = True
         for buffer, clustering in self._clusterings():
             if isinstance(clustering, Clustering):
                 seed = derive(self.seed, "clusters", self.name, epoch)
@@ -221,12 +218,7 @@ class Contrast(DrawingThere):
             )
         if positive is None and getattr(self_index, "ndim", None) != 1:
             raise InputError("no positive: give `positive`, its score, or `self_index`, the column of the query's row")
-        if self.needs_clusters and not self._clustered:
-            raise InputError(
-                f"{type(self.config.sampler).__name__} or the neighbours need clusters of the training images; call "
-                "the method's before_epoch(epoch, embed) before each epoch, with embed() the embeddings of all of them "
-                "(of a Contrast alone, cluster(embeddings, epoch))"
-            )
+        self._check_clusters()
         scores = Given(scores) if isinstance(scores, Tensor) else scores
         sampler = self.config.sampler
         blind = self.config.neighbours is None and sampler.draws_of_all(progress.annealing)
@@ -271,6 +263,22 @@ class Contrast(DrawingThere):
             return None
         clusters = self._clusters("neighbour_clusters", index, column_images)
         return self.config.neighbours.find(scores, self_index, training, clusters)
+
+    def _check_clusters(self) -> None:
+        """Refuse clusters that nobody has made, or filled with groups of their own.
+
+        Raises:
+            InputError: on a CPU, where no image is in a cluster.
+        """
+        sampler = type(self.config.sampler).__name__
+        for clusters in (getattr(self, buffer) for buffer, of in self._clusterings() if isinstance(of, Clustering)):
+            require(
+                lambda clusters=clusters: clusters.amax() >= 0,
+                clusters.device,
+                lambda: f"{sampler} or the neighbours need clusters of the training images",
+                "call the method's before_epoch(epoch, embed) before each epoch, with embed() the embeddings of all of "
+                "them (of a Contrast alone, cluster(embeddings, epoch))",
+            )
 
     def _check_rank(self, scores: Float[Tensor, "b n"], positive: Float[Tensor, "..."]) -> None:
         """Warn when neighbours begin while most of them are closer than the row that the query should find."""

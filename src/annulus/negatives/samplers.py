@@ -147,6 +147,8 @@ class Cave(Sampler):
     >>> network = nn.Sequential(nn.Flatten(), nn.Linear(192, 16))
     >>> method = annulus.MoCo.create(network, images=100, dim=16, queue=64, contrast=config)
     >>> _ = method.contrasts[0].clusters.copy_(torch.arange(100) // 10)  # the video of each image
+    >>> method.loss([torch.rand(8, 3, 8, 8), torch.rand(8, 3, 8, 8)], torch.arange(8)).estimate.ceiling_nats  # log 65
+    tensor(4.1744)
     """
 
     outer: Annotated[float, Gt(0), Le(1)]
