@@ -1,6 +1,7 @@
 """Features of whole image sets: what the encoder gives, batch by batch; their files, and the embed stage's."""
 
 from argparse import Namespace
+from copy import deepcopy
 from dataclasses import replace
 
 import embed as stage
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from annulus.device.rng import first_weights
 from annulus.encoders.encoder import EncoderConfig, build_encoder, save_encoder
 from annulus.encoders.extract import encode, extract, extract_features
 from annulus.encoders.features import Features, check_same_classes, load_features, save_features
@@ -96,6 +98,15 @@ def test_bytes_in_batches_are_seen_as_an_encoder_of_annulus_sees_a_tensor_of_the
     for given in ((pixels, labels), ([(pixels[:3], labels[:3]), (pixels[3:], labels[3:])],)):
         found = extract_features(encoder, *given, layers=LAYERS).layers
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_network_in_half_precision_sees_bytes_in_its_own():
+    images = torch.randint(0, 256, (4, 3, 2, 2), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+    with first_weights(0):
+        encoder = ModuleEncoder(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 5)), dim=5)
+    full, half = (extract_features(one, images).layer("pooled") for one in (deepcopy(encoder), encoder.bfloat16()))
+    assert half.dtype == torch.float32
+    torch.testing.assert_close(half, full, rtol=0.05, atol=0.02)
 
 
 def test_damaged_weights_are_refused_by_layer_and_image():

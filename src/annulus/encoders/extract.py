@@ -46,10 +46,10 @@ def extract_features(
     """Features of images: of a tensor, or of batches (images, labels) such as a DataLoader gives.
 
     Bytes of RGB are seen through the middle of the encoder's own view size; a `ModuleEncoder`, which has none, sees
-    them whole, in [0, 1]. Floats go into the network as they are. `labels`, of a tensor, are class numbers, -1 (the
-    default) where there is none. `classes` are the classes' names, by default their numbers: give them where a split
-    may lack the last class. `layers`: what is kept, on the CPU. The encoder goes to `device` and is in evaluation mode
-    from then on.
+    them whole, in [0, 1] and its own precision. Floats go into the network as they are. `labels`, of a tensor, are
+    class numbers, -1 (the default) where there is none. `classes` are the classes' names, by default their numbers:
+    give them where a split may lack the last class. `layers`: what is kept, on the CPU. The encoder goes to `device`
+    and is in evaluation mode from then on.
 
     Raises:
         InputError: for images that are neither bytes nor floats, labels of another number, images smaller than the
@@ -136,7 +136,10 @@ def _seen(encoder: AnyEncoder, images: Tensor) -> Tensor:
     """Input of the encoder: of bytes its evaluation view, floats as they are."""
     if images.is_floating_point():
         return images
-    return images.float() / 255 if isinstance(encoder, ModuleEncoder) else center_view(images, encoder.view_size)
+    if isinstance(encoder, ModuleEncoder):
+        precision = next((weight.dtype for weight in encoder.parameters()), torch.float32)
+        return (images.float() / 255).to(precision)
+    return center_view(images, encoder.view_size)
 
 
 def _batches(
