@@ -13,7 +13,7 @@ from torch import Tensor
 
 from annulus.bounds import InfoNCE
 from annulus.bounds.bound import Bound, Estimate
-from annulus.device.checks import check, require
+from annulus.device.checks import check
 from annulus.device.rng import DrawingThere, derive
 from annulus.errors import InputError
 from annulus.negatives.by_rank import check_count, check_numbers
@@ -150,6 +150,7 @@ class Contrast(DrawingThere):
         self.config, self.seed, self.name, self.views = config, seed, name, views
         self.bound = config.bound.begin()  # a bound may keep an estimate of its own for each memory
         self._had_neighbours = False  # so that their first step alone is looked at, of a resumed run too
+        self._clustered = False  # True once images were seen to be in clusters, or none are needed
         self.images = images
         for buffer, clustering in self._clusterings():
             runs = clustering.runs if isinstance(clustering, Clustering) else 0
@@ -268,16 +269,17 @@ class Contrast(DrawingThere):
         """Refuse clusters that nobody has made, or filled with groups of their own.
 
         Raises:
-            InputError: on a CPU, where no image is in a cluster.
+            InputError: where no image is in a cluster.
         """
-        sampler = type(self.config.sampler).__name__
-        for clusters in (getattr(self, buffer) for buffer, of in self._clusterings() if isinstance(of, Clustering)):
-            require(
-                lambda clusters=clusters: clusters.amax() >= 0,
-                clusters.device,
-                lambda: f"{sampler} or the neighbours need clusters of the training images",
-                "call the method's before_epoch(epoch, embed) before each epoch, with embed() the embeddings of all of "
-                "them (of a Contrast alone, cluster(embeddings, epoch))",
+        if self._clustered:  # else a GPU is waited for, once
+            return
+        buffers = [getattr(self, buffer) for buffer, of in self._clusterings() if isinstance(of, Clustering)]
+        self._clustered = all(bool(clusters.amax() >= 0) for clusters in buffers)
+        if not self._clustered:
+            raise InputError(
+                f"{type(self.config.sampler).__name__} or the neighbours need clusters of the training images; call "
+                "the method's before_epoch(epoch, embed) before each epoch, with embed() the embeddings of all of them "
+                "(of a Contrast alone, cluster(embeddings, epoch))"
             )
 
     def _check_rank(self, scores: Float[Tensor, "b n"], positive: Float[Tensor, "..."]) -> None:
