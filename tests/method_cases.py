@@ -12,7 +12,7 @@ from annulus.bounds.binary_nce import BinaryNCE
 from annulus.bounds.infonce import InfoNCE
 from annulus.bounds.la import LocalAggregation
 from annulus.encoders.encoder import Encoder, SplitEncoder
-from annulus.methods.contrast import ContrastConfig, Progress
+from annulus.methods.contrast_config import ContrastConfig, Progress
 from annulus.methods.ir import IRSettings
 from annulus.methods.moco import MoCoSettings
 from annulus.methods.simclr import SimCLRSettings

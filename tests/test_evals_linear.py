@@ -13,15 +13,8 @@ from annulus.encoders.extract import encode, extract
 from annulus.encoders.features import Features, save_features
 from annulus.errors import InputError
 from annulus.evals import linear
-from annulus.evals.linear import (
-    LinearBudget,
-    LinearSettings,
-    feature_batches,
-    fit,
-    probe_features,
-    probe_views,
-    view_batches,
-)
+from annulus.evals.linear import feature_batches, fit, probe_features, probe_views, view_batches
+from annulus.evals.linear_settings import LinearBudget, LinearSettings
 from annulus.evals.probe import Probe, standardised, unchanged
 from annulus.files.images import ImageSet, save_images
 from annulus.files.right import read_right

@@ -8,7 +8,7 @@ from method_cases import Given
 from torch import nn
 
 from annulus.bounds.infonce import InfoNCE
-from annulus.methods.contrast import ContrastConfig, Progress
+from annulus.methods.contrast_config import ContrastConfig, Progress
 from annulus.methods.moco import MoCoSettings
 from annulus.methods.simclr import SimCLRSettings
 from annulus.methods.step import Setting

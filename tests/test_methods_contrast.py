@@ -14,7 +14,8 @@ from pretended_gpu import PretendedGPU
 import annulus
 from annulus.device.rng import first_weights
 from annulus.errors import InputError
-from annulus.methods.contrast import Contrast, ContrastConfig
+from annulus.methods.contrast import Contrast
+from annulus.methods.contrast_config import ContrastConfig
 from annulus.negatives import scores as module
 from annulus.negatives.neighbours import CloseNeighbours
 from annulus.negatives.samplers import Ring

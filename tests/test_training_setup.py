@@ -18,7 +18,7 @@ from annulus.bounds.la import LocalAggregation
 from annulus.device.rng import Drawing
 from annulus.encoders.encoder import Encoder, SplitEncoder
 from annulus.errors import InputError
-from annulus.methods.contrast import ContrastConfig
+from annulus.methods.contrast_config import ContrastConfig
 from annulus.negatives.annealing import StepAnnealing
 from annulus.negatives.neighbours import CloseNeighbours, ClusterNeighbours
 from annulus.negatives.samplers import Ball, Cave, Ring, Uniform

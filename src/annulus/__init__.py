@@ -48,8 +48,10 @@ if TYPE_CHECKING:
     from annulus.errors import InputError
     from annulus.evals.intervals import Interval, between_tables, over_seeds, over_seeds_and_images, verdict
     from annulus.evals.knn import KnnSettings, evaluate_knn
-    from annulus.evals.linear import LinearBudget, LinearSettings, probe_features
-    from annulus.methods.contrast import Contrast, ContrastConfig, Progress
+    from annulus.evals.linear import probe_features
+    from annulus.evals.linear_settings import LinearBudget, LinearSettings
+    from annulus.methods.contrast import Contrast
+    from annulus.methods.contrast_config import ContrastConfig, Progress
     from annulus.methods.ir import IR
     from annulus.methods.memory import KeyQueue, MemoryBank
     from annulus.methods.moco import MoCo
@@ -73,8 +75,10 @@ else:
         "errors": "InputError",
         "evals.intervals": "Interval between_tables over_seeds over_seeds_and_images verdict",
         "evals.knn": "KnnSettings evaluate_knn",
-        "evals.linear": "LinearBudget LinearSettings probe_features",
-        "methods.contrast": "Contrast ContrastConfig Progress",
+        "evals.linear": "probe_features",
+        "evals.linear_settings": "LinearBudget LinearSettings",
+        "methods.contrast": "Contrast",
+        "methods.contrast_config": "ContrastConfig Progress",
         "methods.ir": "IR",
         "methods.memory": "KeyQueue MemoryBank",
         "methods.moco": "MoCo",

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from annulus.bounds.infonce import InfoNCE
 from annulus.device.device import keep_freed_memory, pick_device
-from annulus.methods.contrast import Contrast, ContrastConfig
+from annulus.methods.contrast import Contrast
+from annulus.methods.contrast_config import ContrastConfig
 from annulus.negatives.samplers import Ring, Sampler, Uniform
 from annulus.negatives.scores import Products
 

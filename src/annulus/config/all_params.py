@@ -12,7 +12,7 @@ from annulus.datasets.settings import DATASETS, MAY_HAVE_UNLABELLED, PrepareBudg
 from annulus.encoders.config import Backbone
 from annulus.errors import InputError, nearest
 from annulus.evals.knn import KnnSettings
-from annulus.evals.linear import LinearBudget, LinearSettings
+from annulus.evals.linear_settings import LinearBudget, LinearSettings
 from annulus.evals.plane import MapSettings
 from annulus.methods import METHODS
 from annulus.negatives.annealing import ANNEALS

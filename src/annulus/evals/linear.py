@@ -8,12 +8,10 @@ images anew and takes the encoder's features as they are.
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from annotated_types import Ge, Le
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -22,12 +20,12 @@ from annulus.encoders.extract import encode, extract
 from annulus.encoders.features import Features, check_same_classes
 from annulus.errors import InputError
 from annulus.evals.accuracy import label_ranks, percent
+from annulus.evals.linear_settings import LinearBudget, LinearSettings
 from annulus.evals.probe import ROWS_AT_ONCE, Probe, few_threads, predict, standardised, unchanged
 from annulus.files.images import ImageSet
 from annulus.files.results import Number
 from annulus.optim.schedules import ConstantSchedule, CosineSchedule, PlateauSchedule, Policy, Schedule
 from annulus.optim.sgd import SGD
-from annulus.settings import Decay, Rate, Rows, Section, Share, Steps
 from annulus.views.recipe import augment
 from annulus.views.settings import ViewSet
 
@@ -36,47 +34,6 @@ log = logging.getLogger("annulus")
 LOG_LINES = 10
 
 Batches = Callable[[int], Iterator[tuple[Tensor, Tensor]]]  # an epoch's number -> its features and labels
-
-
-@dataclass(frozen=True, kw_only=True)
-class LinearSettings(Section):
-    """Settings of a linear probe. patience, drops: the rate falls tenfold on a plateau.
-
-    The defaults of momentum and weight decay are those of Wu et al. 2020, arXiv:2005.13149, Appendix C.2.
-
-    >>> annulus.LinearSettings(weight_decay=0.0)
-    LinearSettings(inputs='features', layer='pooled', momentum=0.9, weight_decay=0.0, patience=None, drops=0)
-    """
-
-    inputs: Literal["features", "views"] = "features"
-    layer: Literal["pooled", "map"] = "pooled"
-    momentum: Share = 0.9
-    weight_decay: Decay = 1e-5
-    patience: Steps | None = None
-    drops: Annotated[int, Ge(0), Le(1000)] = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if (self.patience is None) != (self.drops == 0):
-            raise InputError(
-                f"patience {self.patience} and drops {self.drops} go together; give both, or patience None and drops 0"
-            )
-
-
-@dataclass(frozen=True, kw_only=True)
-class LinearBudget(Section):
-    """Training budget of a linear probe.
-
-    The defaults of epochs and batch size are those of Wu et al. 2020, arXiv:2005.13149, Appendix C.2. The learning rate
-    is ten times theirs, 0.01, which is for features that are not standardised.
-
-    >>> annulus.LinearBudget(epochs=100)
-    LinearBudget(epochs=100, batch_size=256, learning_rate=0.1)
-    """
-
-    epochs: Steps = 30
-    batch_size: Rows = 256
-    learning_rate: Rate = 0.1
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@
     simclr   the other views of the batch
     simo     a momentum encoder, its keys of the batch
 
-Made of `step` (what the loop calls), `contrast` (scores to a bound's estimate), `memory` (bank and queue), `keys` (the
-momentum encoder) and `critics` (scores that are no dot products).
+Made of `step` (what the loop calls), `contrast` (scores to a bound's estimate; `contrast_config`: its settings),
+`memory` (bank and queue), `keys` (the momentum encoder) and `critics` (scores that are no dot products).
 
 Any of them may have a split: two encoders, each of a part of the image, and two memories; each encoder's queries meet
 the other one's keys. CMC is ir with the split lab.
@@ -24,7 +24,8 @@ says, of this process's share of the batch, and `index` holds the training image
 are gathered from all processes as soon as they are made, so that all compute the loss of the whole batch.
 """
 
-from annulus.methods.contrast import Contrast, ContrastConfig, Progress
+from annulus.methods.contrast import Contrast
+from annulus.methods.contrast_config import ContrastConfig, Progress
 from annulus.methods.ir import IR, IRSettings
 from annulus.methods.memory import KeyQueue, MemoryBank
 from annulus.methods.moco import MoCo, MoCoSettings

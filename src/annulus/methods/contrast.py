@@ -4,25 +4,21 @@ Everything here is scores (b, n) of queries against a memory's columns, whoever 
 """
 
 import logging
-from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from annulus.bounds import InfoNCE
-from annulus.bounds.bound import Bound, Estimate
+from annulus.bounds.bound import Estimate
 from annulus.device.checks import check
 from annulus.device.rng import DrawingThere, derive
 from annulus.errors import InputError
-from annulus.negatives.by_rank import check_count, check_numbers
+from annulus.methods.contrast_config import END, ContrastConfig, Progress
+from annulus.negatives.by_rank import check_numbers
 from annulus.negatives.clusters import Clustering, Clusters, kmeans
 from annulus.negatives.draws import Shared
-from annulus.negatives.neighbours import Neighbours
 from annulus.negatives.own import SelfIndex
-from annulus.negatives.ranks import rank_limits
-from annulus.negatives.samplers import Sampler, Uniform
 from annulus.negatives.scores import Given, Scores
 from annulus.negatives.selection import Selection, gather
 
@@ -32,96 +28,6 @@ ColumnImages = Int[Tensor, "n"] | Int[Tensor, "b n"] | None
 # Share of the columns that are closer than a query's positive. In the linear probe runs with 2 % (CIFAR-10) lost
 # nothing by neighbours, with 4 to 9 % (shapes) a fifth, with 33 % nearly all.
 CLOSE = 0.03
-
-
-class Progress(NamedTuple):
-    """Progress of training and of annealing, as shares in [0, 1].
-
-    >>> annealing = annulus.negatives.LinearAnnealing(until=0.5)
-    >>> annulus.Progress(training=0.25, annealing=annealing.progress(0.25))
-    Progress(training=0.25, annealing=0.5)
-    """
-
-    training: float  # share of training that is done, in [0, 1]
-    annealing: float  # how far the negatives are on their way to the sampler's own set, in [0, 1]
-
-
-END = Progress(training=1.0, annealing=1.0)  # the sampler's own set, and whatever else training ends with
-
-
-@dataclass(frozen=True)
-class ContrastConfig:
-    """Negatives, further positives and bound: the choices that are the same for every memory.
-
-    >>> ring = annulus.negatives.Ring(inner=0.01, outer=0.1)
-    >>> config = annulus.ContrastConfig(ring, bound=annulus.bounds.InfoNCE(), negatives=4096)
-    >>> config.warnings_for(columns=50_000, queries=256)
-    []
-    """
-
-    sampler: Sampler = field(default_factory=Uniform)
-    neighbours: Neighbours | None = None
-    bound: Bound = field(default_factory=InfoNCE)
-    negatives: int | Literal["all"] = "all"  # K, drawn with replacement, or the sampler's whole set
-
-    def __post_init__(self) -> None:
-        check_count(self.negatives)
-        for name, kind, example in (
-            ("sampler", Sampler, "negatives.Ring(inner=0.01, outer=0.1), or your own, of annulus.negatives.Sampler"),
-            ("bound", Bound, "bounds.InfoNCE(), or your own, of annulus.bounds.Bound"),
-            ("neighbours", Neighbours | None, "negatives.CloseNeighbours(...), or None"),
-        ):
-            given = getattr(self, name)
-            if not isinstance(given, kind) or isinstance(given, type):  # a class has what the protocol asks for, too
-                raise InputError(f"{name} is {_kind(given)}; give one such as annulus.{example}")
-        clustering = self.sampler.clustering
-        if clustering not in (None, "images") and not isinstance(clustering, Clustering):
-            raise InputError(
-                f'clustering of {type(self.sampler).__name__} is {clustering!r}; give "images", by which `draw` gets '
-                "the image of each column, or leave it out"
-            )
-        if self.neighbours is not None and self.bound.neighbours == "refused":
-            raise InputError(
-                f"{type(self.bound).__name__} takes one positive per query, but {type(self.neighbours).__name__} "
-                "gives several; choose another bound, or no neighbours"
-            )
-
-    def warnings_for(self, columns: int, queries: int) -> list[str]:
-        """Warnings for settings that run but give up a guarantee, one sentence each.
-
-        `columns` of the memory may be negatives, and a batch has so many `queries`.
-        """
-        first, last = rank_limits(*self.sampler.shares, columns)
-        found = [self._repeat_warning(columns)]
-        if self.neighbours is not None:
-            found += [self.neighbours.warning, self._aggregation_warning(), self._denominator_warning()]
-        found += self.bound.warnings(last - first if self.negatives == "all" else self.negatives, queries)
-        return [warning for warning in found if warning is not None]
-
-    def _repeat_warning(self, columns: int) -> str | None:
-        if self.negatives == "all" or self.negatives <= columns:
-            return None
-        return (
-            f"{self.negatives} negatives of a query are drawn, with replacement, "
-            f"from a memory of {columns} other rows, so that rows repeat; lower negatives, or take a larger memory"
-        )
-
-    def _denominator_warning(self) -> str | None:
-        if self.neighbours.in_denominator or self.bound.neighbours != "positives":
-            return None
-        return (
-            "in_denominator False of the neighbours is the papers' formula, whose loss is no bound: it may fall below "
-            "0; bound_nats is the bound of the same scores with the neighbours in the denominator"
-        )
-
-    def _aggregation_warning(self) -> str | None:
-        inner, _ = self.sampler.shares
-        if self.bound.neighbours != "among negatives" or inner == 0:
-            return None
-        return (
-            "la counts as neighbours only those that are negatives too, and the ring leaves out the closest "
-            f"{inner:.2%}, where most neighbours are; take the sampler ball, or the bound infonce"
-        )
 
 
 class Contrast(DrawingThere):
@@ -314,10 +220,6 @@ class Contrast(DrawingThere):
             ("clusters", sampler.clustering),
             ("neighbour_clusters", None if neighbours is None else neighbours.clustering),
         ]
-
-
-def _kind(given: object) -> str:
-    return f"the class {given.__name__}" if isinstance(given, type) else f"a {type(given).__name__}"
 
 
 def _shared(negatives: Selection, neighbours: Selection | None, scores: Float[Tensor, "b n"]) -> Bool[Tensor, "b k"]:

@@ -14,7 +14,7 @@ from annulus.device.device import autocast, without_autocast
 from annulus.device.distributed import all_gather, local
 from annulus.device.rng import generator
 from annulus.encoders.module_encoder import AnyEncoder
-from annulus.methods.contrast import END, ContrastConfig, Progress
+from annulus.methods.contrast_config import END, ContrastConfig, Progress
 from annulus.methods.critics import Critic, build_critic
 from annulus.methods.memory import MemoryBank
 from annulus.methods.step import Method, MethodSettings, Setting, Step

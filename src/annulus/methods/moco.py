@@ -13,7 +13,7 @@ from annulus.device.device import autocast
 from annulus.device.distributed import local
 from annulus.device.rng import generator
 from annulus.encoders.module_encoder import AnyEncoder
-from annulus.methods.contrast import END, ContrastConfig, Progress
+from annulus.methods.contrast_config import END, ContrastConfig, Progress
 from annulus.methods.critics import scaled
 from annulus.methods.keys import KeyEncoder
 from annulus.methods.memory import KeyQueue, most_keys

@@ -15,7 +15,7 @@ from annulus.device.rng import Drawing, derive, first_weights, generator
 from annulus.encoders.mixed_precision import in_lower
 from annulus.encoders.module_encoder import AnyEncoder, ModuleEncoder
 from annulus.errors import InputError
-from annulus.methods.contrast import END, ContrastConfig, Progress
+from annulus.methods.contrast_config import END, ContrastConfig, Progress
 from annulus.methods.critics import Critic
 from annulus.methods.ir import IR, IRSettings
 from annulus.methods.step import Setting, Step

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from annulus.device.device import autocast, without_autocast
 from annulus.device.distributed import all_gather_with_grad, local
 from annulus.encoders.module_encoder import AnyEncoder
-from annulus.methods.contrast import END, ContrastConfig, Progress
+from annulus.methods.contrast_config import END, ContrastConfig, Progress
 from annulus.methods.critics import scaled
 from annulus.methods.step import Method, MethodSettings, Setting, Step
 

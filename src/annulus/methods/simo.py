@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from annulus.device.device import autocast
 from annulus.device.distributed import local, world_size
 from annulus.encoders.module_encoder import AnyEncoder
-from annulus.methods.contrast import END, ContrastConfig, Progress
+from annulus.methods.contrast_config import END, ContrastConfig, Progress
 from annulus.methods.critics import scaled
 from annulus.methods.keys import KeyEncoder
 from annulus.methods.step import Method, MethodSettings, Setting, Step

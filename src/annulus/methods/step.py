@@ -16,7 +16,8 @@ from annulus.device.compiling import compiled
 from annulus.device.distributed import world_size
 from annulus.encoders.module_encoder import AnyEncoder, as_encoder
 from annulus.errors import InputError, shown
-from annulus.methods.contrast import END, Contrast, ContrastConfig, Progress
+from annulus.methods.contrast import Contrast
+from annulus.methods.contrast_config import END, ContrastConfig, Progress
 from annulus.settings import Section, Share, Temperature, Width
 from annulus.views.shown import Shown, share
 

@@ -11,7 +11,8 @@ from annulus.device.device import pick_device
 from annulus.encoders.extract import extract
 from annulus.encoders.features import SPLITS
 from annulus.evals.knn import KnnSettings, evaluate_knn
-from annulus.evals.linear import LinearBudget, LinearSettings, probe_features, probe_views
+from annulus.evals.linear import probe_features, probe_views
+from annulus.evals.linear_settings import LinearBudget, LinearSettings
 from annulus.files.images import ImageSet, load_images
 from annulus.files.results import Number
 from annulus.running import progress

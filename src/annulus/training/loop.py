@@ -17,7 +17,7 @@ from annulus.errors import InputError
 from annulus.files.images import ImageSet
 from annulus.files.results import Number
 from annulus.files.store import AHEAD
-from annulus.methods.contrast import Progress
+from annulus.methods.contrast_config import Progress
 from annulus.methods.step import Method, Step
 from annulus.negatives.ranks import kept_shares
 from annulus.optim.gradients import GradientMeans

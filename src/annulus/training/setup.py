@@ -11,7 +11,7 @@ from annulus.encoders.batchnorm import synchronised
 from annulus.encoders.encoder import EncoderConfig, build_encoder
 from annulus.errors import InputError
 from annulus.files.images import ImageSet
-from annulus.methods.contrast import ContrastConfig
+from annulus.methods.contrast_config import ContrastConfig
 from annulus.methods.step import Setting
 from annulus.negatives.neighbours import NoNeighbours
 from annulus.training.limits import check_memory

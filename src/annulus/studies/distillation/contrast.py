@@ -4,7 +4,7 @@ from annulus.bounds.alpha import CPC, MLCPC
 from annulus.bounds.binary_nce import BinaryNCE
 from annulus.bounds.bound import Bound
 from annulus.bounds.infonce import InfoNCE
-from annulus.methods.contrast import ContrastConfig
+from annulus.methods.contrast_config import ContrastConfig
 from annulus.studies.distillation.params import ContrastParams
 
 RATE = 0.99  # of the moving average, where that is the normaliser

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from annulus.bounds.bound import Estimate
 from annulus.device.distributed import all_gather, local
 from annulus.device.rng import derive, first_weights, generator
-from annulus.methods.contrast import END, Contrast, ContrastConfig
+from annulus.methods.contrast import Contrast
+from annulus.methods.contrast_config import END, ContrastConfig
 from annulus.methods.critics import Dot
 from annulus.methods.memory import MemoryBank
 from annulus.negatives.scores import Scores

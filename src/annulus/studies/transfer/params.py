@@ -7,7 +7,7 @@ from annotated_types import Ge, Le
 
 from annulus.config.params import Names, kinds
 from annulus.errors import nearest
-from annulus.evals.linear import LinearBudget, LinearSettings
+from annulus.evals.linear_settings import LinearBudget, LinearSettings
 from annulus.settings import Decay, Rate, Rows, Section, Share, Steps
 from annulus.studies.study import OwnParams, Settings
 
