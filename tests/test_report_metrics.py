@@ -160,6 +160,18 @@ def test_how_numbers_were_made_comes_from_their_study_and_their_own_columns(tabl
     assert read_setting(table, "negatives/a.csv", {"dataset": "folder"}).dataset == "shapes"
 
 
+def test_a_study_with_images_of_its_own_names_them_as_its_scale_changes_them(tmp_path):
+    stages, table = tmp_path / "stages/taught", Metrics(tmp_path)
+    stages.mkdir(parents=True)
+    folder = "{images: {dataset: folder, settings: {root: a/c}}}"
+    content = (
+        f"study: taught\nof: taught\nscale: demo\nscales: {{tiny: {{}}, demo: {folder}}}\nimages: {{dataset: shapes}}\n"
+    )
+    (stages / "params.yaml").write_text(content)
+    for scale, dataset in (("demo", "c"), ("tiny", "shapes")):
+        assert read_setting(table, "taught/a.csv", {"scale": scale}) == Setting(dataset, scale)
+
+
 def test_a_study_has_what_it_takes_from_another_and_an_edited_file_says_nothing_of_its_numbers(tmp_path):
     stages, table = tmp_path / "stages", Metrics(tmp_path)
     for name, content in (

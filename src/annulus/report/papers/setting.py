@@ -14,7 +14,7 @@ from annulus.files.regular import read_text
 from annulus.report.papers.metrics import Broken, Cell, Metrics, Missing
 from annulus.studies.study import content_of
 
-DATASET = ("dataset", "datasets.folder.root")
+ROOTS = (("datasets.folder.root",), ("settings", "root"))  # of a folder's images, in a study of trainings, and others
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,10 @@ def _dataset(stated: Mapping[str, Any], scale: str | None) -> str | None:
     """
     sets = stated.get("sets")
     first = next(iter(sets.values()), None) if isinstance(sets, dict) else None
-    choices = [_at(first, scale), _at(stated, "scales", scale), stated.get("defaults")]
-    name, root = (next(filter(None, (_text(_at(each, key)) for each in choices)), None) for key in DATASET)
+    scaled = _at(stated, "scales", scale)
+    choices = [_at(first, scale), scaled, _at(scaled, "images"), stated.get("defaults"), stated.get("images")]
+    name = next(filter(None, (_text(_at(each, "dataset")) for each in choices)), None)
+    root = next(filter(None, (_text(_at(each, *keys)) for each in choices for keys in ROOTS)), None)
     return Path(root).name if name == "folder" and root else name
 
 
