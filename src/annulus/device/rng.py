@@ -44,7 +44,7 @@ class Drawing(nn.Module):
         self.generator.set_state(state["generator"].cpu())
 
 
-class DrawingThere(Drawing):
+class DrawingOnDevice(Drawing):
     """A module that draws on its own device: where it moves to another one, from another generator with the same seed.
 
     The generator of a kind of device that the module comes back to goes on where it was left, and a checkpoint's state

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from annulus.bounds.bound import Estimate
 from annulus.device.checks import check
-from annulus.device.rng import DrawingThere, derive
+from annulus.device.rng import DrawingOnDevice, derive
 from annulus.errors import InputError
 from annulus.methods.contrast_config import END, ContrastConfig, Progress
 from annulus.negatives.by_rank import check_numbers
@@ -30,7 +30,7 @@ ColumnImages = Int[Tensor, "n"] | Int[Tensor, "b n"] | None
 CLOSE = 0.03
 
 
-class Contrast(DrawingThere):
+class Contrast(DrawingOnDevice):
     """Queries against one memory: draws negatives, finds further positives, evaluates the bound.
 
     A module: it holds the random state of the draws, the clusters, and the bound's own state.
@@ -172,7 +172,7 @@ class Contrast(DrawingThere):
         return self.config.neighbours.find(scores, self_index, training, clusters)
 
     def _check_clusters(self) -> None:
-        """Refuse clusters that nobody has made, or filled with groups of their own.
+        """Refuse clusters that nobody has made or filled in.
 
         Raises:
             InputError: where no image is in a cluster.
