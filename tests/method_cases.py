@@ -95,6 +95,9 @@ class Given(Encoder):
     def forward(self, images):
         return F.normalize(images.flatten(start_dim=1) @ self.weight, dim=1)
 
+    def embeddings_and_pooled(self, images):
+        return self(images), images.flatten(start_dim=1)
+
 
 class GivenPair(SplitEncoder):
     """The same of the first channel's numbers and of the second's, with a weight each."""
@@ -107,6 +110,9 @@ class GivenPair(SplitEncoder):
 
     def embeddings(self, images):
         return tuple(part(images[:, channel]) for channel, part in enumerate(self.parts))
+
+    def embeddings_and_pooled(self, images):
+        return *self.embeddings(images), *images[:, :2].flatten(start_dim=2).unbind(dim=1)
 
 
 def views_of(count=2, seed=4, batch=BATCH, shape=(3, 2, 1)):

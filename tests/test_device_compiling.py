@@ -4,16 +4,21 @@ import pytest
 import torch
 from compiled_steps import found
 
-from annulus.device.compiling import compiled
+from annulus.device import compiling
+from annulus.device.compiling import compiled, replayed
+from annulus.device.graphs import Graphed
 
 
 def test_torch_is_asked_where_the_user_asks_and_for_the_sizes_of_the_first_use(monkeypatch):
-    given = []
+    given, network = [], torch.nn.Linear(2, 2)
     monkeypatch.setattr(torch, "compile", lambda call, **how: given.append(how) or call)
-    for asked in ("no", "yes", "graphs"):
+    for asked, calls, graphs in (("no", 0, False), ("yes", 1, False), ("graphs", 2, True)):
         monkeypatch.setenv("ANNULUS_COMPILE", asked)
         assert compiled(abs) is abs
-    assert given == [{"dynamic": False, "mode": None}, {"dynamic": False, "mode": "reduce-overhead"}]
+        assert given == [{"dynamic": False}] * calls
+        assert isinstance(replayed(network, network), Graphed) == graphs
+    monkeypatch.setattr(compiling, "world_size", lambda: 2)
+    assert replayed(network, network) is network, "several processes send each other statistics"
 
 
 @pytest.mark.slow

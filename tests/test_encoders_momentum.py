@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from annulus.encoders.encoder import EncoderConfig, build_encoder
-from annulus.encoders.momentum import momentum_copy, update_momentum_
+from annulus.encoders.momentum import Following, momentum_copy
 
 CONFIG = EncoderConfig("alexnet", "imagenet", "mlp-bn", 6, 32, None, mean=(0.5, 0.4, 0.3), std=(0.2, 0.3, 0.2))
 
@@ -44,7 +44,7 @@ def test_each_weight_is_the_weighted_mean_and_batch_statistics_are_of_the_copy_s
     assert slow.keys() >= {"head.0.weight", "head.3.weight", "head.4.weight"}
     fast = values(moved(encoder, views))
     assert_equal(values(copy), slow)
-    update_momentum_(copy, encoder, momentum)
+    Following(copy, encoder).step(momentum)
     assert_equal(values(encoder), fast)
     weights = dict(copy.named_parameters())
     for name, found in copy.state_dict().items():
@@ -63,8 +63,8 @@ def test_no_gradient_reaches_the_copy_and_updates_reach_no_graph(encoder, views)
     keys = copy(views)
     assert not keys.requires_grad
     (encoder(views) * keys).sum().backward()
-    update_momentum_(copy, encoder, 0.9)
+    Following(copy, encoder).step(0.9)
     assert all(weight.grad is None and not weight.requires_grad for weight in copy.parameters())
     copy.head = torch.nn.Identity()
     with pytest.raises(AssertionError, match="other layers than its encoder"):
-        update_momentum_(copy, encoder, 0.9)
+        Following(copy, encoder)

@@ -1,6 +1,6 @@
 """The online probe: plain SGD on pooled features, and an encoder that does not know of it."""
 
-from dataclasses import replace
+from copy import deepcopy
 
 import pytest
 import torch
@@ -12,7 +12,6 @@ from test_detection_levels import CONFIG
 from annulus.encoders.encoder import build_encoder
 from annulus.training import loop
 from annulus.training.online_probe import OnlineProbe
-from annulus.views.splits import ColourSplit
 
 SLOW = (
     {"split": "lab"},
@@ -26,8 +25,6 @@ METHODS = [{"sampler": "ring"}, {"method": "moco"}, *(pytest.param(each, marks=p
 @pytest.mark.parametrize("changes", METHODS, ids=["ir", "moco", "cmc", "simclr", "simo", "pirl"])
 def test_the_encoder_has_the_same_bits_without_it(changes, untouched_global_randomness):
     trained = [run(changes), run(changes)]
-    for network in trained[1].probe.networks:
-        network.head._forward_pre_hooks.clear()
     trained[1].probe = None
     histories = [training.run() for training in trained]
     assert_equal_states(*(training.method for training in trained))
@@ -63,11 +60,9 @@ def test_it_is_softmax_regression_by_sgd_with_momentum(views, unlabelled, genera
     for _ in range(5):
         index = torch.randperm(12, generator=generator)[:8]
         images = torch.rand(8 * views, 3, 16, 16, generator=generator)
-        encoder(images)
-        seen.append(probe.seen[0].clone())
+        seen.append(encoder.embeddings_and_pooled(images)[1])
         of_seen.append(torch.cat([labels[index]] * views))
-        probe.learn(index)
-        assert not probe.seen
+        probe.learn(index, seen[-1:])
     network = plain(probe, seen, of_seen, 5)
     test, truth = torch.randn(50, encoder.width, generator=generator), torch.arange(50) % 3
     torch.testing.assert_close(probe.weight[:-1].T, network[1].weight.detach(), atol=1e-6, rtol=1e-4)
@@ -76,26 +71,22 @@ def test_it_is_softmax_regression_by_sgd_with_momentum(views, unlabelled, genera
     assert probe.accuracy(test, truth) == pytest.approx(expected)
 
 
-def test_it_sees_the_pooled_features_of_a_step_and_of_no_evaluation(generator):
-    encoder, images = build_encoder(CONFIG, seed=0), torch.rand(4, 3, 16, 16, generator=generator)
-    probe = OnlineProbe(encoder, torch.zeros(4, dtype=torch.int64), 2, CPU)
-    encoder.eval()(images)
+@pytest.mark.parametrize("method", ["ir", "moco", "simclr", "simo", "pirl"])
+@pytest.mark.parametrize("split", ["none", "lab"])
+def test_a_step_tells_what_an_evaluation_of_its_queries_gives_in_the_same_order(method, split, monkeypatch):
+    training = run({"method": method, "split": split})
+    learned, seen = [], []
+    monkeypatch.setattr(training.probe, "learn", lambda index, pooled: learned.append(pooled))
+    embed = training.method.embed
+    monkeypatch.setattr(training.method, "embed", lambda views: seen.append(views) or embed(views))
+    training.method.start(training._embed)
+    training.method.train()
+    encoder = deepcopy(training.method.encoder)
+    training.step(training._order())
     with torch.no_grad():
-        encoder.train()(images)
-    assert not probe.seen
-    encoder(images).sum().backward()
-    assert not probe.seen[0].requires_grad
-    encoder.eval()
-    torch.testing.assert_close(probe.seen[0].shape, encoder.pooled(images).shape)
-
-
-def test_of_two_networks_it_sees_what_an_evaluation_gives_in_the_same_order(generator):
-    split = replace(CONFIG, split=ColourSplit("lab"), mean=(0.0,) * 3, std=(1.0,) * 3)
-    encoder, images = build_encoder(split, seed=0).train(), torch.rand(4, 3, 16, 16, generator=generator)
-    probe = OnlineProbe(encoder, torch.arange(4) % 2, 2, CPU)
-    encoder.embeddings(images)
-    seen = torch.cat([probe.seen[part] for part in sorted(probe.seen)], dim=1)
-    torch.testing.assert_close(seen, encoder.pooled(images).detach())
+        expected = encoder.train().pooled(seen[0])
+    assert not any(part.requires_grad for part in learned[0])
+    torch.testing.assert_close(torch.cat(learned[0], dim=1), expected)
 
 
 def test_it_learns_classes_that_features_separate():

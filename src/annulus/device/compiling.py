@@ -4,23 +4,23 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import torch
-from torch import Tensor
+from torch import nn
 
 from annulus.device.device import compiling
+from annulus.device.distributed import world_size
+from annulus.device.graphs import Graphed
 
 Call = TypeVar("Call", bound=Callable)
 
 
 def compiled(call: Call) -> Call:
     """The call, where ANNULUS_COMPILE asks for it compiled at its first use, for the sizes that it then has."""
-    asked = compiling()
-    if asked == "no":
-        return call
-    return torch.compile(call, dynamic=False, mode="reduce-overhead" if asked == "graphs" else None)
+    return call if compiling() == "no" else torch.compile(call, dynamic=False)
 
 
-def lasting(tensor: Tensor) -> Tensor:
-    """The tensor, told to torch as one that stays where it is: a graph may write into it."""
-    if compiling() == "graphs":
-        torch._dynamo.mark_static_address(tensor)
-    return tensor
+def replayed(call: Call, module: nn.Module) -> Call:
+    """The call on a batch, where ANNULUS_COMPILE asks for graphs replayed from CUDA graphs, as `Graphed` says.
+
+    Of several processes none captures: their layers send statistics to each other.
+    """
+    return Graphed(call, module) if compiling() == "graphs" and world_size() == 1 else call

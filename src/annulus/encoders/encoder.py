@@ -108,6 +108,11 @@ class Encoder(_Seeing):
         """The embedding of each of its networks: of the one that there is."""
         return (self(images),)
 
+    def embeddings_and_pooled(self, images: Float[Tensor, "b k h w"]) -> tuple[Float[Tensor, "b _"], ...]:
+        """`embeddings`, then what the head made each of, without gradient: for what learns beside the encoder."""
+        pooled = self.pooled(images)
+        return self.embed(pooled), pooled.detach()
+
 
 class SplitEncoder(_Seeing):
     """Two encoders of one architecture, each for one part of an image; neither receives the other part.
@@ -137,6 +142,12 @@ class SplitEncoder(_Seeing):
     def embeddings(self, images: Float[Tensor, "b 3 h w"]) -> tuple[Float[Tensor, "b d"], ...]:
         """The unit embedding of each network, which a method contrasts with the other's."""
         return tuple(network(part) for network, part in self._seen(images))
+
+    def embeddings_and_pooled(self, images: Float[Tensor, "b 3 h w"]) -> tuple[Float[Tensor, "b _"], ...]:
+        """`embeddings`, then the pooled features of each network, without gradient."""
+        found = [network.embeddings_and_pooled(part) for network, part in self._seen(images)]
+        embeddings, pooled = zip(*found, strict=True)
+        return *embeddings, *pooled
 
     def embed(self, pooled: Float[Tensor, "b c"]) -> Float[Tensor, "b d"]:
         """Pooled features to one unit vector: the two embeddings side by side, whose similarity is the mean of both."""

@@ -60,6 +60,11 @@ class ModuleEncoder(nn.Module):
         """The embedding of each of its networks: of the one that there is."""
         return (self(images),)
 
+    def embeddings_and_pooled(self, images: Float[Tensor, "b ..."]) -> tuple[Float[Tensor, "b _"], ...]:
+        """`embeddings`, then what the head made each of, without gradient: for what learns beside the encoder."""
+        pooled = self.pooled(images)
+        return self.embed(pooled), pooled.detach()
+
 
 AnyEncoder = Encoder | SplitEncoder | ModuleEncoder
 

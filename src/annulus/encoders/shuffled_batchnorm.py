@@ -17,7 +17,6 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from annulus.device.compiling import lasting
 from annulus.device.distributed import all_gather, world_size
 from annulus.encoders.batchnorm import SyncBatchNorm, like, replaced
 from annulus.encoders.grouped_pass import normalised, normalised_as_operator
@@ -76,7 +75,7 @@ class _Grouped(_BatchNorm):
         shape, kept, own = (self.groups // world_size(), 2, self.num_features), self.measured, self.running_mean
         if kept is None or (kept.shape, kept.dtype, kept.device) != (shape, own.dtype, own.device):
             with torch.inference_mode(False):  # what inference makes, no other pass may write
-                self.measured = lasting(torch.zeros(shape, dtype=own.dtype, device=own.device))
+                self.measured = torch.zeros(shape, dtype=own.dtype, device=own.device)
 
     @property
     def learns(self) -> bool:

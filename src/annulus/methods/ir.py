@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from annulus.bounds.bound import Estimate
-from annulus.device.device import autocast, without_autocast
+from annulus.device.device import without_autocast
 from annulus.device.distributed import all_gather, local
 from annulus.device.rng import generator
 from annulus.encoders.module_encoder import AnyEncoder
@@ -138,10 +138,9 @@ class IR(Method):
 
     def of_view(self, view: Float[Tensor, "b 3 h w"], index: Int[Tensor, "all"], progress: Progress) -> Step:
         """`loss` of one view."""
-        with autocast(view.device):
-            queries = self.embed(view)  # of each part (b, d)
+        queries, pooled = self.embed(view)  # of each part
         estimate = self.among_rows(queries, local(index), progress)
-        return Step(estimate, queries[0], tuple(all_gather(query.detach()) for query in queries))
+        return Step(estimate, queries[0], tuple(all_gather(query.detach()) for query in queries), pooled)
 
     def among_rows(
         self, queries: Sequence[Float[Tensor, "b d"]], index: Int[Tensor, "b"], progress: Progress

@@ -4,14 +4,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from annulus.device.compiling import compiled
+from annulus.device.compiling import compiled, replayed
 from annulus.device.copies import to_device
 from annulus.device.device import autocast
 from annulus.device.distributed import all_gather, local, world_size
 from annulus.device.rng import Drawing, generator
 from annulus.encoders.batchnorm import synchronised
 from annulus.encoders.module_encoder import AnyEncoder
-from annulus.encoders.momentum import momentum_copy, update_momentum_
+from annulus.encoders.momentum import Following, momentum_copy
 from annulus.encoders.shuffled_batchnorm import convert, grouped, learning, shuffled
 from annulus.errors import InputError
 from annulus.views.shown import Shown, share
@@ -43,7 +43,9 @@ class KeyEncoder(Drawing):
         elif world_size() > 1:
             self.encoder = synchronised(self.encoder)
         self.layers = grouped(self.encoder)
-        self.embed = compiled(self.encoder.embeddings)
+        self.compiled = compiled(self.encoder.embeddings)
+        self.embed = replayed(self._embeddings, self.encoder)
+        self.following: Following | None = None
         self.generator = generator(seed, "shuffle")
 
     def shown(self, batch: int, steps: int) -> list[list[Shown]]:
@@ -66,10 +68,16 @@ class KeyEncoder(Drawing):
         mine = local(order) if self.own_views else local(order).argsort().argsort()
         mine, back = to_device([mine, back], views.device)
         candidates = all_gather(views) if self.own_views else views
-        with autocast(views.device), learning(self.layers):
+        with autocast(views.device):
             found = self.embed(candidates[mine])
         return tuple(all_gather(keys)[back] for keys in found)
 
+    def _embeddings(self, views: Float[Tensor, "b 3 h w"]) -> tuple[Float[Tensor, "b d"], ...]:
+        with learning(self.layers):
+            return self.compiled(views)
+
     def follow(self, encoder: AnyEncoder) -> None:
         """One step towards the encoder."""
-        update_momentum_(self.encoder, encoder, self.momentum)
+        if self.following is None or self.following.encoder is not encoder:
+            self.following = Following(self.encoder, encoder)
+        self.following.step(self.momentum)

@@ -9,7 +9,6 @@ from typing import ClassVar, Literal, Self
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from annulus.device.device import autocast
 from annulus.device.distributed import local
 from annulus.device.rng import generator
 from annulus.encoders.module_encoder import AnyEncoder
@@ -124,8 +123,7 @@ class MoCo(Method):
     ) -> Step:
         """Each query against its key and negatives from the queue."""
         self.check(views, index)
-        with autocast(views[0].device):
-            queries = self.embed(views[0])
+        queries, pooled = self.embed(views[0])
         keys, own, estimates = self.keys(views[1]), local(index), []
         for contrast, query, key, queue in zip(
             self.contrasts, queries, reversed(keys), reversed(self.queues), strict=True
@@ -141,7 +139,7 @@ class MoCo(Method):
                     column_images=queue.images,
                 )
             )
-        return Step(reduce(add, estimates), queries[0], keys)
+        return Step(reduce(add, estimates), queries[0], keys, pooled)
 
     def after_step(self, index: Int[Tensor, "all"], step: Step) -> None:
         """Let the key encoder follow, and push the keys: only now, so that none is a negative of its own query."""

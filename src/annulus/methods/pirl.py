@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from annulus.device.compiling import compiled
+from annulus.device.compiling import compiled, replayed
 from annulus.device.device import autocast
 from annulus.device.distributed import local, local_slice, world_size
 from annulus.device.rng import Drawing, derive, first_weights, generator
@@ -83,7 +83,7 @@ class PIRL(Drawing, IR):
         self.jigsaw_heads = nn.ModuleList(
             JigsawHead(encoder.width, params.embedding_dim, setting.seed, name) for name in encoder.names
         ).to(setting.device)
-        self.pooled = compiled(encoder.pooled)
+        self.pooled = replayed(compiled(encoder.pooled), encoder)
         self.generator = generator(setting.seed, "jigsaw")  # on the CPU: the same patches on every device
 
     @classmethod
@@ -135,4 +135,4 @@ class PIRL(Drawing, IR):
             queries = [head(part) for head, part in parts]
         of_jigsaw = self.among_rows(queries, local(index), progress)
         weight = self.params.jigsaw_weight
-        return Step(step.estimate.times(1 - weight) + of_jigsaw.times(weight), step.queries, step.stored)
+        return Step(step.estimate.times(1 - weight) + of_jigsaw.times(weight), step.queries, step.stored, step.pooled)

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from annulus.device.device import autocast, without_autocast
+from annulus.device.device import without_autocast
 from annulus.device.distributed import all_gather_with_grad, local
 from annulus.encoders.module_encoder import AnyEncoder
 from annulus.methods.contrast_config import END, ContrastConfig, Progress
@@ -89,8 +89,7 @@ class SimCLR(Method):
     ) -> Step:
         """Each view against the views of other images, mean over both directions."""
         self.check(views, index)
-        with autocast(views[0].device):
-            of_parts = self.embed(torch.cat([*views[:2]]))  # one pass, one batch-norm over both views
+        of_parts, pooled = self.embed(torch.cat([*views[:2]]))  # one pass, one batch-norm over both views
         memories = [torch.cat([all_gather_with_grad(each) for each in both.chunk(2)]) for both in of_parts]
         images, batch, count = index.repeat(2), len(index), len(memories[0])
         # Seen from a view, columns are counted on from itself: after a batch comes the other view of its image.
@@ -106,4 +105,4 @@ class SimCLR(Method):
             scores = similarity.gather(1, columns)
             own, columns_of = images[rows[:, 0]], images[columns]
             estimates.append(contrast(scores, own, progress, positive=positive, column_images=columns_of))
-        return Step(reduce(add, estimates), of_parts[0])
+        return Step(reduce(add, estimates), of_parts[0], pooled=pooled)

@@ -11,7 +11,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from annulus.device.device import autocast
 from annulus.device.distributed import local, world_size
 from annulus.encoders.module_encoder import AnyEncoder
 from annulus.methods.contrast_config import END, ContrastConfig, Progress
@@ -125,8 +124,7 @@ class SiMo(Method):
     ) -> Step:
         """Each query against its key and the keys of other images in the batch."""
         self.check(views, index)
-        with autocast(views[0].device):
-            queries = self.embed(views[0])
+        queries, pooled = self.embed(views[0])
         keys = self.keys(views[1])
         # Column i holds image i's key: each query's own, and its positive.
         own = local(torch.arange(len(index), device=index.device))
@@ -140,7 +138,7 @@ class SiMo(Method):
             )
             for contrast, query, key in zip(self.contrasts, queries, reversed(keys), strict=True)
         ]
-        return Step(reduce(add, estimates), queries[0])
+        return Step(reduce(add, estimates), queries[0], pooled=pooled)
 
     def after_step(self, index: Int[Tensor, "all"], step: Step) -> None:
         """Let the key encoder follow."""

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from annulus.bounds.bound import Estimate
 from annulus.device.checks import require, require_range
-from annulus.device.compiling import compiled
+from annulus.device.compiling import compiled, replayed
+from annulus.device.device import autocast
 from annulus.device.distributed import world_size
 from annulus.encoders.module_encoder import AnyEncoder, as_encoder
 from annulus.errors import InputError, shown
@@ -69,7 +70,7 @@ class Setting(NamedTuple):
 
 @dataclass(frozen=True)
 class Step:
-    """The estimate whose loss is minimised, its queries, and the embeddings that `after_step` stores.
+    """The estimate whose loss is minimised, its queries, the embeddings that `after_step` stores, and pooled features.
 
     Of several processes each has the estimate of its own queries, and all have the embeddings of the whole batch.
 
@@ -83,6 +84,7 @@ class Step:
     estimate: Estimate
     queries: Float[Tensor, "b d"]  # with gradient, once backward has run
     stored: tuple[Float[Tensor, "all d"], ...] = ()
+    pooled: tuple[Float[Tensor, "b _"], ...] = ()  # features of the queries' images by each network, for probes
 
 
 class Method(nn.Module):
@@ -96,7 +98,8 @@ class Method(nn.Module):
         """Contrasts of a split encoder: queries of each network against the memory of the other network's keys."""
         super().__init__()
         self.encoder, self.params, self.images = encoder, params, setting.images
-        self.embed = compiled(encoder.embeddings)  # for steps: what is embedded beside them has other sizes
+        # For steps: what is embedded beside them has other sizes.
+        self._seen = replayed(compiled(encoder.embeddings_and_pooled), encoder)
         self.contrasts = nn.ModuleList(
             Contrast(setting.contrast, setting.images, setting.seed, setting.device, name, self.queries_per_image)
             for name in encoder.names
@@ -179,6 +182,14 @@ class Method(nn.Module):
     def stored(self) -> Float[Tensor, "n d"] | None:
         """The same, of two networks side by side, as the encoder's own embeddings are."""
         return None if self.stored_parts is None else side_by_side(self.stored_parts)
+
+    def embed(
+        self, views: Float[Tensor, "b 3 h w"]
+    ) -> tuple[tuple[Float[Tensor, "b d"], ...], tuple[Float[Tensor, "b _"], ...]]:
+        """Embeddings of views by each network, and the pooled features that they were made of, without gradient."""
+        with autocast(views.device):
+            found = self._seen(views)
+        return found[: len(self.contrasts)], found[len(self.contrasts) :]
 
     def shown(self, batch: int, steps: int) -> list[list[Shown]]:
         """Images that each view of this process shows, in the batches of the next `steps` steps."""

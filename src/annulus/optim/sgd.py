@@ -66,10 +66,11 @@ class SGD:
         return [parameter for group in self.param_groups for parameter in group["params"]]
 
     def _momenta(self, learning: Sequence[Tensor]) -> list[Tensor]:
-        for parameter in learning:
-            if parameter not in self.buffers:
-                self.buffers[parameter] = torch.zeros_like(parameter)
-        return [self.buffers[parameter] for parameter in learning]
+        found = [self.buffers.get(parameter) for parameter in learning]
+        for place, (parameter, buffer) in enumerate(zip(learning, found, strict=True)):
+            if buffer is None:
+                found[place] = self.buffers[parameter] = torch.zeros_like(parameter)
+        return found
 
     def _move(
         self, group: Mapping[str, Any], learning: list[Tensor], gradients: list[Tensor], momenta: list[Tensor]
@@ -92,7 +93,7 @@ class FusedSGD(SGD):
     def __init__(self, parameters: Iterable[nn.Parameter], **settings: float) -> None:
         self.parameters = list(parameters)
         self.orders = [_order(parameter) for parameter in self.parameters]
-        self.lies = [_lies(parameter) for parameter in self.parameters]
+        self.lies = [(parameter.data_ptr(), parameter.stride()) for parameter in self.parameters]
         seen = zip(self.parameters, self.orders, strict=True)
         super().__init__([parameter.detach().permute(order) for parameter, order in seen], **settings)
 
@@ -100,16 +101,20 @@ class FusedSGD(SGD):
         for parameter in self.parameters:
             parameter.grad = None
 
+    @torch.no_grad()
     def step(self) -> None:
         """One step along the gradients of the parameters.
 
         Raises:
             RuntimeError: for a gradient that lies otherwise in memory than its parameter.
         """
+        learning, gradients = [], []
         for place, (parameter, seen) in enumerate(zip(self.parameters, self._all(), strict=True)):
-            gradient, lies = parameter.grad, _lies(parameter)
-            alike = gradient is None or gradient.stride() == parameter.stride()
-            if not alike and _steps(gradient) != _steps(parameter):
+            gradient = parameter.grad
+            if gradient is None:
+                continue
+            lies = parameter.data_ptr(), parameter.stride()
+            if gradient.stride() != lies[1] and _steps(gradient) != _steps(parameter):
                 raise RuntimeError(
                     f"a gradient of shape {tuple(gradient.shape)} has strides {gradient.stride()}, its parameter "
                     f"{parameter.stride()}; let the backward that made it keep the parameter's layout"
@@ -117,8 +122,10 @@ class FusedSGD(SGD):
             if lies != self.lies[place]:  # a network that was moved or cast has other tensors
                 self.orders[place], self.lies[place] = _order(parameter), lies
                 seen.data = parameter.detach().permute(self.orders[place])
-            seen.grad = None if gradient is None else gradient.permute(self.orders[place])
-        super().step()
+            learning.append(seen)
+            gradients.append(gradient if gradient.ndim == 1 else gradient.permute(self.orders[place]))
+        if learning:
+            self._move(self.param_groups[0], learning, gradients, self._momenta(learning))
 
     def _move(
         self, group: Mapping[str, Any], learning: list[Tensor], gradients: list[Tensor], momenta: list[Tensor]
@@ -131,11 +138,6 @@ class FusedSGD(SGD):
 def _steps(tensor: Tensor) -> list[int]:
     """The strides of all dimensions but those of size 1, along which there is no step."""
     return [stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if size > 1]
-
-
-def _lies(tensor: Tensor) -> tuple[object, ...]:
-    """Place, strides and kind of a tensor's memory."""
-    return tensor.data_ptr(), tensor.stride(), tensor.dtype, tensor.device
 
 
 def _order(tensor: Tensor) -> list[int]:

@@ -156,7 +156,7 @@ class Training:
         with self.checks.put_off():
             self.method.after_step(index, step)
         if self.probe is not None:
-            self.probe.learn(index)
+            self.probe.learn(index, step.pooled)
         self._measure(step)
         if self.annealing.watches_loss:
             self.annealing.after_step(self.measured[self.batch, 0].item())

@@ -4,12 +4,11 @@ It gives the encoder no gradient and draws no random number, so the encoder's we
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from annulus.device.distributed import all_gather, local
 from annulus.encoders.encoder import Encoder, SplitEncoder
@@ -35,8 +34,7 @@ class OnlineProbe:
     >>> config = annulus.EncoderConfig("convnet", "cifar", "linear", 16, 32, None, mean=(0.5,) * 3, std=(0.25,) * 3)
     >>> encoder = annulus.build_encoder(config, seed=0)
     >>> probe = OnlineProbe(encoder, labels=torch.arange(8) % 2, classes=2, device=torch.device("cpu"))
-    >>> embedding = encoder(torch.rand(8, 3, 32, 32))  # the probe sees the pooled features of this pass
-    >>> probe.learn(torch.arange(8))
+    >>> probe.learn(torch.arange(8), [encoder.pooled(torch.rand(8, 3, 32, 32)).detach()])
     >>> probe.accuracy(torch.rand(4, 128), torch.tensor([0, 1, 0, 1])) in (0, 25, 50, 75, 100)
     True
     """
@@ -45,32 +43,20 @@ class OnlineProbe:
         self, encoder: Encoder | SplitEncoder, labels: Int[Tensor, "n"], classes: int, device: torch.device
     ) -> None:
         """`labels`: the class of every training image, UNLABELLED where there is none."""
-        self.networks = list(encoder.parts) if isinstance(encoder, SplitEncoder) else [encoder]
         self.labels = labels.to(device)
         self.all_labelled = bool((labels != UNLABELLED).all())
-        width = sum(network.width for network in self.networks)
+        width = encoder.width * len(encoder.names)
         self.rate = 4 / width
         self.weight, self.velocity = torch.zeros(2, width + 1, classes, device=device)  # the last row is the bias
         self.mean, self.var = torch.zeros(width, device=device), torch.ones(width, device=device)
-        self.seen: dict[int, Tensor] = {}  # the pooled features of the step's queries, by network
-        for place, network in enumerate(self.networks):
-            network.head.register_forward_pre_hook(self._watch(place))
-
-    def _watch(self, place: int) -> Any:
-        def watch(head: nn.Module, arguments: tuple[Tensor]) -> None:
-            if head.training and torch.is_grad_enabled():  # a step's pass, not an evaluation's
-                self.seen[place] = arguments[0].detach()
-
-        return watch
 
     @torch.no_grad()
-    def learn(self, index: Int[Tensor, "all"]) -> None:
-        """One step of SGD on the features of the encoder's last pass in training mode, views of the images `index`.
+    def learn(self, index: Int[Tensor, "all"], pooled: Sequence[Float[Tensor, "v _"]]) -> None:
+        """One step of SGD on the features that each of the encoder's networks has found in views of images `index`.
 
-        A pass of several views of each image has all first views before all second ones.
+        Of several views of each image all first ones come before all second ones.
         """
-        parts = [self.seen.pop(place) for place in range(len(self.networks))]
-        features = (parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)).float()
+        features = (pooled[0] if len(pooled) == 1 else torch.cat(pooled, dim=1)).float()
         views = len(features) // len(local(index))
         if views > 1 or len(features) < len(index):  # in each process's part the first views come first
             features = torch.cat([all_gather(view) for view in features.chunk(views)])

@@ -1,0 +1,230 @@
+"""A network replayed from CUDA graphs is the network. Where no GPU is, a replay computes again into the same memory."""
+
+from contextlib import nullcontext
+from copy import deepcopy
+from functools import partial
+from unittest import mock
+
+import pytest
+import torch
+from pretended_gpu import PretendedGPU
+from torch import nn
+
+from annulus.device import graphs
+from annulus.device.graphs import FORMS, Graphed
+from annulus.errors import InputError
+
+REAL = torch.cuda.is_available()
+GPU = torch.device("cuda")
+
+
+class Recorder:
+    """`graphs.record` without a GPU; `passes` and `recorded` count what ran again and what was captured."""
+
+    def __init__(self):
+        self.recorded = self.passes = 0
+        self.grad = torch.autograd.grad
+
+    def record(self, run, pool):
+        self.recorded += 1
+        found = run() if pool is None else self.grads(*self.asked(run))
+        into = listed(found)
+        own, enabled = {"fresh": None}, torch.is_grad_enabled()
+
+        def replay():
+            self.passes += 1
+            with torch.set_grad_enabled(enabled):
+                again = own["fresh"] = run()
+            for old, new in zip(into, listed(again), strict=True):
+                old.data.copy_(new.detach())
+
+        def replay_backward():
+            _, learning, given = self.asked(run)
+            for old, new in zip(into, self.grads(pool["fresh"], learning, given), strict=True):
+                if old is not None:
+                    old.copy_(new)
+
+        return found, (replay if pool is None else replay_backward), own
+
+    def asked(self, run):
+        """Arguments of the `torch.autograd.grad` that a run calls."""
+        with mock.patch.object(torch.autograd, "grad", lambda *given, allow_unused: given):
+            return run()
+
+    def grads(self, results, learning, given):
+        asked = [each for each in listed(results) if each.requires_grad]
+        return self.grad(asked, learning, given, allow_unused=True)
+
+
+def listed(found):
+    return [found] if isinstance(found, torch.Tensor) else list(found)
+
+
+@pytest.fixture
+def recorder(monkeypatch):
+    """None on a GPU, which records by itself."""
+    if REAL:
+        yield None
+        return
+    made = Recorder()
+    monkeypatch.setattr(graphs, "record", made.record)
+    monkeypatch.setattr(torch.cuda, "Stream", mock.MagicMock())
+    monkeypatch.setattr(torch.cuda, "current_stream", mock.MagicMock())
+    monkeypatch.setattr(torch.cuda, "stream", lambda _: nullcontext())
+    with PretendedGPU(autocast=False):
+        yield made
+
+
+def network():
+    torch.manual_seed(0)
+    layers = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(64, 5))
+    return layers.to(GPU)
+
+
+def batch(seed, count=8):
+    return torch.rand(count, 3, 6, 6, generator=torch.Generator().manual_seed(seed)).to(GPU)
+
+
+def learned(call, net, batches, steps=3):
+    """Weights, statistics and losses after some steps."""
+    rate, losses = 0.1, []
+    for step in range(steps):
+        loss = sum(call(each).square().sum() for each in batches[step])
+        net.zero_grad()
+        loss.backward()
+        losses.append(loss.detach().cpu())
+        with torch.no_grad():
+            for weight in net.parameters():
+                weight -= rate * weight.grad
+    return [value.detach().cpu().double() for value in net.state_dict().values()] + losses
+
+
+def state(net):
+    return [value.cpu() for value in net.state_dict().values()]
+
+
+def assert_same(found, expected):
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5, check_dtype=False)
+
+
+@pytest.mark.parametrize("passes", [1, 2], ids=["one pass a step", "two passes before one backward"])
+def test_steps_are_those_of_the_network(passes, recorder):
+    plain, net = network(), network()
+    batches = [[batch(10 * step + number) for number in range(passes)] for step in range(3)]
+    call = Graphed(net, net)
+    assert_same(learned(call, net, batches), learned(plain, plain, batches))
+    assert len(call.captured) == 1
+    if recorder is not None:
+        assert (recorder.recorded, recorder.passes) == (2, 3), "a second pass must not overwrite what the first needs"
+
+
+def test_gradients_add_up_and_results_stay(recorder):
+    plain, net = network(), network()
+    call = Graphed(net, net)
+    for each in (plain, call):
+        results = []
+        for seed in (1, 2):
+            results.append(each(batch(seed)))
+            results[-1].square().sum().backward()
+        if each is plain:
+            expected = results
+    assert_same([one.detach().cpu() for one in results], [one.detach().cpu() for one in expected])
+    assert_same(*([weight.grad.cpu() for weight in one.parameters()] for one in (net, plain)))
+
+
+def test_a_second_backward_over_one_pass_is_refused_and_a_forgotten_pass_is_no_burden(recorder):
+    net = network()
+    call = Graphed(net, net)
+    found = call(batch(1)).sum()
+    found.backward(retain_graph=True)
+    with pytest.raises(InputError, match=r"backward ran twice over one pass.*ANNULUS_COMPILE=yes"):
+        found.backward()
+    call(batch(2))  # of which nobody asks for a gradient
+    before = None if recorder is None else recorder.passes
+    call(batch(3)).sum().backward()
+    assert recorder is None or recorder.passes == before + 1
+
+
+def test_each_form_is_captured_by_itself_and_a_few_of_them(recorder):
+    plain, net = network(), network()
+    call = Graphed(net, net)
+    for count in range(2, 4 + FORMS):
+        assert_same([call(batch(count, count)).detach().cpu()], [plain(batch(count, count)).detach().cpu()])
+    assert len(call.captured) == FORMS
+    net, plain = network(), network()
+    call = Graphed(net, net)
+    with torch.no_grad():
+        assert_same([call(batch(1)).cpu()], [plain(batch(1)).cpu()])
+    for each in (net, plain):
+        each[1].eval()
+        each[4].requires_grad_(False)
+    call(batch(2)).sum().backward()
+    plain(batch(2)).sum().backward()
+    assert net[4].weight.grad is None
+    assert_same([net[0].weight.grad.cpu()], [plain[0].weight.grad.cpu()])
+    assert_same(state(net), state(plain))
+    assert len(call.captured) == 2
+
+
+def test_weights_that_lie_elsewhere_are_captured_again_and_a_copy_has_graphs_of_its_own(recorder):
+    net, other = network(), network()
+    call = Graphed(net.forward, net)
+    call(batch(1))
+    copied = deepcopy(call)
+    with torch.no_grad():
+        for weight, value in zip(net.parameters(), other.parameters(), strict=True):
+            weight.data = value.data * 2
+        for each in (net, other):
+            each.eval()
+        for weight in other.parameters():
+            weight *= 2
+        net.load_state_dict(other.state_dict())
+        assert_same([call(batch(2)).cpu()], [other(batch(2)).cpu()])
+        net[4].bias.data = net[4].bias.data + 1
+        assert_same([call(batch(2)).cpu()], [other(batch(2)).cpu() + 1])
+    assert not copied.captured
+    assert copied.modules[1] is copied.call.__self__[0]
+    assert copied.modules[1] is not net[0]
+
+
+def test_results_without_gradient_are_told_too(recorder):
+    plain, net = network(), network()
+
+    def call(layers, x):
+        middle = layers[:4](x)
+        return layers[4](middle), middle.detach()
+
+    graphed = Graphed(partial(call, net), net)
+    for seed in (1, 2):
+        (found, features), (expected, wanted) = graphed(batch(seed)), call(plain, batch(seed))
+        assert not features.requires_grad
+        found.square().sum().backward()
+        expected.square().sum().backward()
+        assert_same([found.detach().cpu(), features.cpu()], [expected.detach().cpu(), wanted.cpu()])
+    assert_same(*([weight.grad.cpu() for weight in one.parameters()] for one in (net, plain)))
+    for weight in net.parameters():
+        weight.requires_grad_(False)
+    assert not any(each.requires_grad for each in graphed(batch(3)))
+
+
+def test_hooks_see_every_pass(recorder):
+    net, seen = network(), []
+    call = Graphed(net, net)
+    call(batch(1))
+    hook = net[1].register_forward_hook(lambda *_: seen.append(1))
+    for _ in range(2):
+        call(batch(1))
+    assert len(seen) == 2
+    hook.remove()
+    call(batch(1))
+    assert len(seen) == 2
+    assert len(call.captured) == 1
+
+
+def test_off_a_gpu_the_call_runs_as_it_is():
+    net = nn.Linear(3, 2)
+    call = Graphed(net, net)
+    x = torch.rand(4, 3)
+    assert torch.equal(call(x), net(x))
+    assert not call.captured
