@@ -167,6 +167,30 @@ def test_each_form_is_captured_by_itself_and_a_few_of_them(recorder):
     assert len(call.captured) == 2
 
 
+def test_nothing_is_captured_while_a_pass_waits_for_its_backward(recorder):
+    """Torch refuses to capture a backward to weights of which another graph of autograd is alive."""
+    plain, net = network(), network()
+    call = Graphed(net, net)
+    (call(batch(1)).sum() + call(batch(2, 4)).sum()).backward()
+    assert len(call.captured) == 1
+    (plain(batch(1)).sum() + plain(batch(2, 4)).sum()).backward()
+    assert_same(*([weight.grad.cpu() for weight in one.parameters()] for one in (net, plain)))
+    call(batch(2, 4))
+    assert len(call.captured) == 2
+
+
+def test_a_weight_that_layers_share_has_one_gradient(recorder):
+    first, second = (nn.Sequential(nn.Flatten(), nn.Linear(6, 6), nn.Linear(6, 6)).to(GPU) for _ in range(2))
+    second.load_state_dict(first.state_dict())
+    x = torch.rand(4, 6, generator=torch.Generator().manual_seed(0)).to(GPU)
+    for net in (first, second):
+        net[2].weight = net[1].weight
+    call = Graphed(first, first)
+    for each in (call, second):
+        each(x).square().sum().backward()
+    assert_same(*([weight.grad.cpu() for weight in one.parameters()] for one in (first, second)))
+
+
 def test_weights_that_lie_elsewhere_are_captured_again_and_a_copy_has_graphs_of_its_own(recorder):
     net, other = network(), network()
     call = Graphed(net.forward, net)

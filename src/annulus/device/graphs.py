@@ -23,8 +23,7 @@ class Graphed:
     The call reads its batch and the modules' parameters and buffers, changes nothing but these buffers, and returns
     new tensors, always as many. Of each form of a batch the first one captures it; weights and buffers may change
     their numbers, and where they lie elsewhere it is captured again. The call runs as it is where a module has a hook,
-    which a replay would leave out, where the graphs' own memory still waits for a backward, beyond `FORMS` forms, and
-    off a GPU.
+    which a replay would leave out, where a pass still waits for its backward, beyond `FORMS` forms, and off a GPU.
     """
 
     def __init__(self, call: Call, module: nn.Module) -> None:
@@ -35,16 +34,23 @@ class Graphed:
     def __call__(self, batch: Tensor) -> Result:
         if not batch.is_cuda or batch.requires_grad or torch.is_inference_mode_enabled() or self._hooked():
             return self.call(batch)
-        weights = [each for module in self.modules for each in module._parameters.values() if each is not None]
+        weights = self._weights()
         learning = [each for each in weights if each.requires_grad] if torch.is_grad_enabled() else []
         form = _form(batch, self.modules, learning)
         found = self.captured.get(form)
         if found is None or found.places != self._places(weights):
-            if found is None and len(self.captured) == FORMS:
+            # Weights of a pass that waits have nodes of autograd on its stream, which a capture may not touch.
+            full = found is None and len(self.captured) == FORMS
+            if full or any(each.waits for each in self.captured.values()):
                 return self.call(batch)
             found = self.captured[form] = _Captured(self.call, batch, learning, self._buffers())
             found.places = self._places(weights)  # a first pass may make buffers
         return self.call(batch) if found.waits else found(batch, learning)
+
+    def _weights(self) -> list[Tensor]:
+        """The parameters, each once where layers share it."""
+        every = (each for module in self.modules for each in module._parameters.values() if each is not None)
+        return [*{id(each): each for each in every}.values()]
 
     def _hooked(self) -> bool:
         return any(

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from annulus.device.compiling import compiled, replayed
+from annulus.device.compiling import compiled
 from annulus.device.device import autocast
 from annulus.device.distributed import local, local_slice, world_size
 from annulus.device.rng import Drawing, derive, first_weights, generator
@@ -83,7 +83,8 @@ class PIRL(Drawing, IR):
         self.jigsaw_heads = nn.ModuleList(
             JigsawHead(encoder.width, params.embedding_dim, setting.seed, name) for name in encoder.names
         ).to(setting.device)
-        self.pooled = replayed(compiled(encoder.pooled), encoder)
+        # No CUDA graph: it would be captured while the first branch waits for its backward, which torch refuses.
+        self.pooled = compiled(encoder.pooled)
         self.generator = generator(setting.seed, "jigsaw")  # on the CPU: the same patches on every device
 
     @classmethod
