@@ -66,25 +66,23 @@ class Crop(Section):
         log-uniform; the place is uniform. Of ten tries the first that fits is taken; where none does, the box is
         the largest central one whose aspect ratio is allowed.
         """
-        count, (height, width) = len(sizes), sizes.unbind(1)
+        count, limits = len(sizes), sizes.T  # heights, then widths: few operations, for a GPU's host waits for each
         area = torch.empty(count, TRIES)
-        area.uniform_(self.scale_min, self.scale_max, generator=generator).mul_((height * width)[:, None])
+        area.uniform_(self.scale_min, self.scale_max, generator=generator).mul_(limits.prod(dim=0)[:, None])
         aspect = torch.empty_like(area)
         aspect.uniform_(math.log(self.ratio_min), math.log(self.ratio_max), generator=generator).exp_()
-        widths, heights = (area * aspect).sqrt_().round_(), (area / aspect).sqrt_().round_()
-
-        fits = (widths > 0) & (widths <= width[:, None]) & (heights > 0) & (heights <= height[:, None])
-        first = fits.int().argmax(dim=1, keepdim=True)  # the first maximum: the earliest try that fits
-        found = fits.any(dim=1)
-        fallback = self._central_box(height, width)
-        box_height = heights.gather(1, first).squeeze(1).where(found, fallback[0])
-        box_width = widths.gather(1, first).squeeze(1).where(found, fallback[1])
-
-        # place < 1, so that the floor never reaches one past the last place.
         place = torch.rand(2, count, generator=generator)
-        top = (place[0] * (height - box_height + 1)).floor_().where(found, (height - fallback[0]) // 2)
-        left = (place[1] * (width - box_width + 1)).floor_().where(found, (width - fallback[1]) // 2)
-        return CropBoxes(top.long(), left.long(), box_height.long(), box_width.long())
+
+        sides = torch.stack([area / aspect, area * aspect]).sqrt_().round_()
+        fits = ((sides > 0) & (sides <= limits[:, :, None])).all(dim=0)
+        found, first = fits.max(dim=1)  # the first maximum: the earliest try that fits
+        box = sides.gather(2, first.expand(2, count)[:, :, None]).squeeze(2)
+        # place < 1, so that the floor never reaches one past the last place.
+        corner = (place * (limits - box + 1)).floor_()
+        if not found.all():
+            central = torch.stack(self._central_box(*limits))
+            box, corner = box.where(found, central), corner.where(found, (limits - central) // 2)
+        return CropBoxes(*torch.cat([corner, box]).long())
 
     def _central_box(
         self, height: Int[Tensor, "b"], width: Int[Tensor, "b"]
