@@ -1,9 +1,12 @@
 """Networks compiled by torch take the steps of networks that are not. GPUs: tests/test_gpu.py."""
 
+from copy import deepcopy
+
 import pytest
 import torch
 from compiled_steps import found
 
+import annulus
 from annulus.device import compiling
 from annulus.device.compiling import compiled, replayed
 from annulus.device.graphs import Graphed
@@ -14,11 +17,27 @@ def test_torch_is_asked_where_the_user_asks_and_for_the_sizes_of_the_first_use(m
     monkeypatch.setattr(torch, "compile", lambda call, **how: given.append(how) or call)
     for asked, calls, graphs in (("no", 0, False), ("yes", 1, False), ("graphs", 2, True)):
         monkeypatch.setenv("ANNULUS_COMPILE", asked)
-        assert compiled(abs) is abs
+        assert compiled(abs)(-1) == 1
         assert given == [{"dynamic": False}] * calls
         assert isinstance(replayed(network, network), Graphed) == graphs
     monkeypatch.setattr(compiling, "world_size", lambda: 2)
     assert replayed(network, network) is network, "several processes send each other statistics"
+
+
+@pytest.mark.parametrize("asked", ["no", "yes", "graphs"])
+def test_a_copy_of_a_method_embeds_by_its_own_weights(asked, monkeypatch):
+    monkeypatch.setenv("ANNULUS_COMPILE", asked)
+    monkeypatch.setattr(torch, "compile", lambda call, dynamic: lambda *given: call(*given))
+    network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 4))
+    method = annulus.MoCo.create(network, images=10, dim=4, queue=8, shuffle_groups=1)
+    copied, views = deepcopy(method), torch.rand(4, 3, 2, 2)
+    before = method.embed(views)[0][0].detach()
+    for networks in (copied.encoder, copied.keys.encoder):
+        for weight in networks.parameters():
+            torch.nn.init.ones_(weight)
+    torch.testing.assert_close(method.embed(views)[0][0], before)
+    for embedded in (copied.embed(views)[0][0], copied.keys(views)[0]):
+        torch.testing.assert_close(embedded, torch.full((4, 4), 0.5), msg="all weights are 1, and so all numbers alike")
 
 
 @pytest.mark.slow

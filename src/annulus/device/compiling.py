@@ -1,7 +1,8 @@
 """A network's pass compiled by torch, for those who ask: fewer kernels, each doing more."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from copy import deepcopy
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
@@ -15,7 +16,20 @@ Call = TypeVar("Call", bound=Callable)
 
 def compiled(call: Call) -> Call:
     """The call, where ANNULUS_COMPILE asks for it compiled at its first use, for the sizes that it then has."""
-    return call if compiling() == "no" else torch.compile(call, dynamic=False)
+    return call if compiling() == "no" else _Compiled(call)
+
+
+class _Compiled:
+    """A compiled call that can be copied: torch's own is a function, whose copy would still call the first network."""
+
+    def __init__(self, call: Callable) -> None:
+        self.call, self.compiled = call, torch.compile(call, dynamic=False)
+
+    def __call__(self, *given: Any) -> Any:
+        return self.compiled(*given)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "_Compiled":
+        return _Compiled(deepcopy(self.call, memo))
 
 
 def replayed(call: Call, module: nn.Module) -> Call:

@@ -34,6 +34,10 @@ class Graphed:
     def __call__(self, batch: Tensor) -> Result:
         if not batch.is_cuda or batch.requires_grad or torch.is_inference_mode_enabled() or self._hooked():
             return self.call(batch)
+        with torch.cuda.device_of(batch):  # graphs are captured and replayed on the current device
+            return self._replayed(batch)
+
+    def _replayed(self, batch: Tensor) -> Result:
         weights = self._weights()
         learning = [each for each in weights if each.requires_grad] if torch.is_grad_enabled() else []
         form = _form(batch, self.modules, learning)
