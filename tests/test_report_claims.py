@@ -11,7 +11,7 @@ from by_path import ROOT, read_yaml
 from report_root import written
 from stated import stated_params
 
-from annulus.report.claims.selectors import Differences, blocks, spread
+from annulus.report.claims.selectors import Differences, spread
 from annulus.report.claims.truth import Truth
 from annulus.report.claims.verdicts import CLAIMS as EVERY
 from annulus.report.claims.verdicts import verdicts
@@ -229,30 +229,18 @@ def staircase(scale, names=("CPC", "ML-CPC")):
     estimates = {(0, 1.0): (3.9, 4.7), (0, 0.01): (6.4, 9.4), (1, 1.0): (3.8, 4.6), (1, 0.01): (5.7, 9.0)}
     return [
         {"bound": names[bound], "alpha": alpha, "information_nats": information, "estimate_nats": estimate,
-         "std_nats": 0.2 if alpha < 1 else 0.1, "ceiling_nats": 4.852 if alpha == 1 else 9.457, "iterations": 4000,
-         "scale": scale}
+         "estimate_std_over_seeds_nats": 0.02, "std_nats": 0.2 if alpha < 1 else 0.1, "std_std_over_seeds_nats": 0.005,
+         "ceiling_nats": 4.852 if alpha == 1 else 9.457, "iterations": 4000, "seeds": 5, "scale": scale}
         for (bound, alpha), levels in estimates.items()
         for information, estimate in zip((6, 10), levels, strict=True)
     ]  # fmt: skip
 
 
-def staircase_written(root, critic, *of):
-    """A staircase's file of levels, and that of its curves: forty blocks a level, the last ten 0.04 apart."""
-    levels = staircase(*of)
-    written(root, f"estimators/staircase-{critic}_levels.csv", levels)
-    curves = [
-        {"bound": row["bound"], "alpha": row["alpha"], "iteration": block, "information_nats": row["information_nats"],
-         "estimate_nats": row["estimate_nats"] + (-0.02 if block % 2 else 0.02) * (block > 30)}
-        for row in levels for block in range(1, 41)
-    ]  # fmt: skip
-    written(root, f"estimators/staircase-{critic}.csv", curves)
-
-
 def test_a_claim_that_only_a_gpu_reaches_is_not_decided_elsewhere(tmp_path):
-    staircase_written(tmp_path, "joint", "paper")
+    written(tmp_path, "estimators/staircase-joint_levels.csv", staircase("paper"))
     joint = found(tmp_path, "mlcpc.staircase-joint")
     assert joint.verdict == "not run at this scale"
-    assert joint.reason == "the claim is of the papers' scale (`scale: gpu` of its study); here (paper) it would hold"
+    assert joint.reason == "the claim is of the papers' scale (`scale: gpu` of its study); here (paper, 5 seeds) it would hold"
 
 
 def test_a_number_that_cannot_be_right_breaks_the_claim_is_named_and_counts_before_what_is_missing(tmp_path):
@@ -343,8 +331,8 @@ def as_printed(root):
     ]  # fmt: skip
     written(root, "estimators/conditional.csv", conditional)
     written(root, "benchmarks/estimators.json", {"mlcpc_over_cpc": 1.14 / 1.15})
-    staircase_written(root, "separable", "paper")
-    staircase_written(root, "joint", "gpu")
+    written(root, "estimators/staircase-separable_levels.csv", staircase("paper"))
+    written(root, "estimators/staircase-joint_levels.csv", staircase("gpu"))
 
 
 def test_the_rules_hold_of_the_numbers_that_the_papers_print_and_fail_where_these_are_turned_round(tmp_path):
@@ -359,7 +347,7 @@ def test_the_rules_hold_of_the_numbers_that_the_papers_print_and_fail_where_thes
         rows = [row | {column: -float(row[column]) for column in columns} for row in rows]
         written(tmp_path, f"cifar10_algorithms/{name}.csv", rows)
     # And of the two bounds it is ML-CPC that stays below.
-    staircase_written(tmp_path, "separable", "paper", ("ML-CPC", "CPC"))
+    written(tmp_path, "estimators/staircase-separable_levels.csv", staircase("paper", ("ML-CPC", "CPC")))
     turned = {v.id: v.verdict for v in verdicts(Metrics(tmp_path))}
     for claim in CLAIMS.values():
         files = [selector.file for selector in claim.values.values()]
@@ -404,27 +392,6 @@ def test_a_standard_deviation_over_seeds_is_a_student_s_interval(tmp_path):
         where = ("estimators/gaussians.csv", "estimate_nats", "std_over_seeds_nats")
         value, _ = spread(*where).read(Metrics(tmp_path), {})
         assert value.half == pytest.approx(half, rel=1e-4)
-
-
-def test_the_interval_of_a_run_s_last_steps_is_that_of_their_blocks(tmp_path):
-    """Steps near each other err together: of 1,000 with a standard deviation of 0.1 the error may be 1."""
-    levels = [
-        {"bound": "CPC", "information_nats": nats, "estimate_nats": 1.2, "std_nats": 0.1, "iterations": 4000}
-        for nats in (2.0, 10.0)
-    ]
-    means = [
-        {"bound": "CPC", "iteration": 10 * nats + block, "information_nats": nats, "estimate_nats": mean}
-        for nats, last in ((2.0, (1.0, 1.4)), (10.0, (1.2, 1.2)))
-        for block, mean in enumerate([0.0] * 6 + list(last))
-    ]
-    where = ("estimators/a_levels.csv", "estimate_nats", "estimators/a.csv")
-    for kept, halves in ((means, [2.5412, 0.0]), (means[2:8] + means[10:], [math.inf] * 2)):
-        written(tmp_path, "estimators/a_levels.csv", levels)
-        written(tmp_path, "estimators/a.csv", kept[::-1])  # in any order
-        values, _ = blocks(*where, by=["information_nats"]).read(Metrics(tmp_path), {})
-        assert [value.half for value in values] == pytest.approx(halves, rel=1e-4)
-        value, _ = blocks(*where, information_nats=2.0).read(Metrics(tmp_path), {})
-        assert value.half == pytest.approx(halves[0], rel=1e-4)
 
 
 @pytest.mark.slow

@@ -27,7 +27,13 @@ from annulus.studies.estimators import gaussians as gaussians_of
 from annulus.studies.estimators import staircase as staircase_of
 from annulus.studies.estimators import theorems as theorems_of
 from annulus.studies.estimators.critics import Joint, Separable
-from annulus.studies.estimators.params import ConditionalParams, GaussiansParams, StaircaseParams, TheoremsParams
+from annulus.studies.estimators.params import (
+    ConditionalParams,
+    GaussiansParams,
+    StaircaseParams,
+    TheoremsParams,
+    first_of,
+)
 from annulus.studies.estimators.toys import CorrelatedGaussians
 from annulus.studies.study import OwnStudy
 
@@ -51,7 +57,7 @@ TINY = {
     "theorems": {"repeats": 8, "memory": 300, "queries": 10},
 }
 for staircase_params in TINY["staircases"].values():
-    staircase_params |= {"information": [2.0, 4.0], "alphas": [1.0, 0.01]}
+    staircase_params |= {"information": [2.0, 4.0], "alphas": [1.0, 0.01], "first_seeds": 1}
 
 
 pytestmark = pytest.mark.usefixtures("empty_checkout")
@@ -247,13 +253,17 @@ def test_a_point_is_the_mean_over_its_steps_and_a_level_s_end_that_over_its_last
     own = CONTENT["staircases"]["separable"] | {"steps_per_level": 8, "points": 4, "information": [2.0, 4.0]}
     params = StaircaseParams(**own)
     nats = torch.tensor([0.0, 1, 2, 3, 4, 5, 6, 8, 10, 10, 20, 20, 30, 30, 40, 44])
-    points = staircase_of.curve(params, "CPC", 0.5, nats)
+    points = staircase_of.curve(params, "CPC", 0.5, torch.stack([nats - 1, nats + 1]))
     assert [row["estimate_nats"] for row in points] == [0.5, 2.5, 4.5, 7.0, 10.0, 20.0, 30.0, 42.0]
     assert [row["iteration"] for row in points] == [2, 4, 6, 8, 10, 12, 14, 16]
     assert [row["information_nats"] for row in points] == [2.0] * 4 + [4.0] * 4
-    ends = staircase_of.ends(params, "ML-CPC", 0.5, nats)
-    assert [(row["estimate_nats"], row["std_nats"]) for row in ends] == [(7.0, 1.0), (42.0, 2.0)]
+    ends = staircase_of.ends(params, "ML-CPC", 0.5, torch.stack([nats, 3 * nats]))
+    assert [(row["estimate_nats"], row["std_nats"]) for row in ends] == [(14.0, 2.0), (84.0, 4.0)]
+    over_seeds = [row[f"{name}_std_over_seeds_nats"] for row in ends for name in ("estimate", "std")]
+    assert over_seeds == pytest.approx([98**0.5, 2**0.5, 84 / 2**0.5, 8**0.5])
     assert {row["ceiling_nats"] for row in ends} == {math.log(256)}
+    [alone] = {row["estimate_std_over_seeds_nats"] for row in staircase_of.ends(params, "CPC", 0.5, nats[None])}
+    assert alone == 0
 
 
 def test_a_row_of_conditional_has_mean_and_interval_over_seeds_of_its_own_share_and_points():
@@ -385,6 +395,8 @@ def test_a_bad_value_is_named_with_its_key_and_the_way_out(name, key, value, sen
 def test_more_than_the_study_or_its_memory_holds_is_refused():
     with pytest.raises(InputError, match=r"gaussians\.first_seeds: 3 of 2 seeds; name more seeds"):
         run("gaussians", study([3, 4], gaussians={"first_seeds": 3}))
+    with pytest.raises(InputError, match=r"staircases\.joint\.first_seeds: 1 of 0 seeds; name more seeds"):
+        first_of([], 1, "staircases.joint")
     with pytest.raises(InputError, match="queries: 301 of a memory of 300; take at most as many"):
         run("theorems", study([3, 4], theorems={"queries": 301}))
 

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from annulus.config.params import filled
-from annulus.errors import InputError
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
 from annulus.running.workers import ResumableTasks
 from annulus.studies.estimators.bounds import eqco
 from annulus.studies.estimators.gaussians import estimates, row
-from annulus.studies.estimators.params import GaussiansParams
+from annulus.studies.estimators.params import GaussiansParams, first_of
 
 PATHS = ["points"]
 
@@ -21,11 +20,7 @@ log = logging.getLogger("annulus")
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     params = filled(GaussiansParams, settings["params"])
-    seeds = settings["seeds"][: params.first_seeds]
-    if params.first_seeds > len(seeds):
-        raise InputError(
-            f"gaussians.first_seeds: {params.first_seeds} of {len(seeds)} seeds; name more seeds, or take fewer of them"
-        )
+    seeds = first_of(settings["seeds"], params.first_seeds, "gaussians")
     for pairs in params.pairs:
         warning = eqco(params.eqco_alpha).warning(pairs, pairs - 1)
         if warning is not None:

@@ -5,12 +5,14 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+import torch
+
 from annulus.config.params import filled
 from annulus.device.device import pick_device
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
 from annulus.running.workers import ResumableTasks
-from annulus.studies.estimators.params import StaircaseParams
+from annulus.studies.estimators.params import StaircaseParams, first_of
 from annulus.studies.estimators.staircase import BOUNDS, curve, ends, follow, warnings_for
 
 PATHS = ["curves", "levels"]
@@ -19,18 +21,20 @@ log = logging.getLogger("annulus")
 
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
-    params, seed = filled(StaircaseParams, settings["params"]), settings["seeds"][0]
+    params = filled(StaircaseParams, settings["params"])
+    seeds = first_of(settings["seeds"], params.first_seeds, f"staircases.{params.critic}")
     for warning in warnings_for(params):
         log.warning("%s", warning)
     tasks = ResumableTasks("staircase", params, follow, pick_device())
+    results = tasks.run([(name, seed) for seed in seeds for name in BOUNDS])
     runs = {
-        (name, alpha): result["nats"][place]
-        for (name, _), result in tasks.run([(name, seed) for name in BOUNDS]).items()
+        (name, alpha): torch.stack([results[name, seed]["nats"][place] for seed in seeds])
+        for name in BOUNDS
         for place, alpha in enumerate(params.alphas)
     }
     write_table(paths.curves, [row for key, nats in runs.items() for row in curve(params, *key, nats)])
     levels = [row for key, nats in runs.items() for row in ends(params, *key, nats)]
-    write_table(paths.levels, [row | {"seeds": 1, "scale": settings["scale"]} for row in levels])
+    write_table(paths.levels, [row | {"seeds": len(seeds), "scale": settings["scale"]} for row in levels])
     return Results({}, written=tasks.done)
 
 

@@ -3,19 +3,17 @@
     exact(file, column, by=..., **where)                a number without an interval; of a JSON file, a field
     estimate(file, column, interval, by=..., **where)   one whose file has half of its 95 % interval
     spread(file, column, std, by=..., **where)          a mean over seeds with their standard deviation
-    blocks(file, column, means, by=..., **where)        a mean over the last steps of a run, with its blocks' means
     Differences(table, where)                           here minus paper, of every row of a table of the papers
 
 `where` picks rows: a column holds this, or one of these. With `by` there are several, in the order of these columns.
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from annulus.evals.intervals import Interval, over_seeds
+from annulus.evals.intervals import Interval
 from annulus.report.claims.truth import Estimate, Value
 from annulus.report.papers.comparison import ComparedRow, Comparison, load_measured
 from annulus.report.papers.metrics import Metrics, Missing
@@ -31,8 +29,7 @@ class Column:
     """A column of a CSV file under metrics/, or a field of a JSON file.
 
     `interval` is the column with half of its 95 % interval, or `std` the one with the standard deviation over as many
-    seeds as the column `seeds` says, or `blocks` the file with the means of equal blocks of steps in the column of the
-    same name, of whose last quarter the number is the mean. Without any it is taken for exact.
+    seeds as the column `seeds` says. Without either it is taken for exact.
     """
 
     file: str
@@ -41,7 +38,6 @@ class Column:
     by: Sequence[str] = ()
     interval: str | None = None
     std: str | None = None
-    blocks: str | None = None
 
     def read(self, metrics: Metrics, tables: Mapping[str, Comparison]) -> tuple[Value, Setting]:
         """The number, or with `by` the numbers, and how they were made.
@@ -53,7 +49,7 @@ class Column:
         if self.file.endswith(".json"):
             return metrics.number(self.file, self.column), read_setting(metrics, self.file)
         value: Value = metrics.column(self.file, self.where, self.column, self.by)
-        if (self.interval, self.std, self.blocks) != (None, None, None):
+        if (self.interval, self.std) != (None, None):
             half = self._halves(metrics)
             value = list(map(Estimate, value, half)) if isinstance(value, list) else Estimate(value, half)
         return value, read_setting(metrics, self.file, metrics.matching(self.file, self.where)[0])
@@ -68,27 +64,11 @@ class Column:
         return ", ".join(self.by), [", ".join(label(row[column]) for column in self.by) for row in rows]
 
     def _halves(self, metrics: Metrics) -> float | list[float]:
-        """Half of the 95 % interval of each number; infinite where one seed or one block shows none."""
+        """Half of the 95 % interval of each number; infinite where one seed shows none."""
         if self.interval is not None:
             return metrics.column(self.file, self.where, self.interval, self.by, empty=math.inf)
-        if self.std is not None:
-            stds, seeds = (metrics.column(self.file, self.where, name, self.by) for name in (self.std, "seeds"))
-            return list(map(_over_seeds, stds, seeds)) if isinstance(stds, list) else _over_seeds(stds, seeds)
-        halves = self._over_blocks(metrics, str(self.blocks))
-        return halves if self.by else halves[0]
-
-    def _over_blocks(self, metrics: Metrics, file: str) -> list[float]:
-        """Student's t of the blocks' means: steps near each other are not independent, since one critic makes them."""
-        rows, order = metrics.ordered(self.file, self.where, self.by), ["iteration"]
-        shared = [name for name in metrics.rows(file)[0] if name in rows[0] and name != self.column]
-        means = defaultdict(list)
-        for block, mean in zip(
-            metrics.ordered(file, {}, order), metrics.column(file, {}, self.column, order), strict=True
-        ):
-            means[tuple(block[name] for name in shared)].append(mean)
-        runs = [means[tuple(row[name] for name in shared)] for row in rows]
-        last = [run[len(run) - len(run) // 4 :] for run in runs]
-        return [math.inf if len(run) <= 1 else over_seeds(run).half for run in last]
+        stds, seeds = (metrics.column(self.file, self.where, str(name), self.by) for name in (self.std, "seeds"))
+        return list(map(_over_seeds, stds, seeds)) if isinstance(stds, list) else _over_seeds(stds, seeds)
 
 
 def _over_seeds(std: float, seeds: float) -> float:
@@ -165,12 +145,3 @@ def estimate(
 def spread(file: str, column: str, std: str, /, by: Sequence[str] = (), **where: Name | Sequence[Name]) -> Column:
     """A mean over seeds, whose standard deviation is in the column `std`, and their number in the column `seeds`."""
     return Column(file, column, where, by, std=std)
-
-
-def blocks(file: str, column: str, means: str, /, by: Sequence[str] = (), **where: Name | Sequence[Name]) -> Column:
-    """A mean over the last quarter of a run's steps; the file `means` has the mean of every block of its steps.
-
-    Rows of both files belong together where the columns that both have agree. The interval is of this run's mean over
-    its steps: how other seeds' runs differ, it does not hold.
-    """
-    return Column(file, column, where, by, blocks=means)

@@ -1,6 +1,7 @@
 """Sections of stages/estimators/params.yaml: toys, critics, and how they are trained."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -10,6 +11,19 @@ from annulus.config.params import Name, Seeds
 from annulus.errors import InputError
 from annulus.negatives.samplers import Ball, Ring
 from annulus.settings import Depth, Fraction, Positive, Rate, Rows, Rule, Section, Steps, Temperature, Width
+
+
+def first_of(seeds: Sequence[int], first: int, section: str) -> Sequence[int]:
+    """The first seeds of a study.
+
+    Raises:
+        InputError: when it has fewer.
+    """
+    if first > len(seeds):
+        raise InputError(
+            f"{section}.first_seeds: {first} of {len(seeds)} seeds; name more seeds, or take fewer of them"
+        )
+    return seeds[:first]
 
 
 def _candidates(m: int) -> None:
@@ -114,6 +128,7 @@ class StaircaseParams(Section):
     alphas: Annotated[list[Alpha], MinLen(1)]
     learning_rate: Rate
     points: Steps  # of the figure, per level
+    first_seeds: Steps  # how many of the study's seeds
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -4,7 +4,7 @@ Source: Song and Ermon 2020, arXiv:2007.09852, Figure 3.
 """
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -61,10 +61,12 @@ def _critic(params: StaircaseParams) -> nn.Module:
     return Separable(params.dims, params.hidden, params.layers, params.outputs)
 
 
-def curve(params: StaircaseParams, name: str, alpha: float, nats: Float[Tensor, "steps"]) -> list[dict[str, Number]]:
-    """Points of the figure, each the mean over as many steps."""
+def curve(
+    params: StaircaseParams, name: str, alpha: float, nats: Float[Tensor, "seeds steps"]
+) -> list[dict[str, Number]]:
+    """Points of the figure, each the mean over seeds and as many steps."""
     width = params.steps_per_level // params.points
-    means = nats.view(-1, width).mean(dim=1).tolist()
+    means = nats.mean(dim=0).view(-1, width).mean(dim=1).tolist()
     return [
         {
             "series": f"{name}, alpha {alpha:g}",
@@ -78,22 +80,31 @@ def curve(params: StaircaseParams, name: str, alpha: float, nats: Float[Tensor, 
     ]
 
 
-def ends(params: StaircaseParams, name: str, alpha: float, nats: Float[Tensor, "steps"]) -> list[dict[str, Number]]:
-    """Mean and standard deviation between steps of each level's last quarter."""
+def ends(
+    params: StaircaseParams, name: str, alpha: float, nats: Float[Tensor, "seeds steps"]
+) -> list[dict[str, Number]]:
+    """Mean and standard deviation between steps of each level's last quarter: their means and spreads over seeds."""
     ceiling = BOUNDS[name](alpha).ceiling(params.pairs, params.pairs - 1)
     rows = []
-    for level, its in zip(params.information, nats.view(len(params.information), -1).tolist(), strict=True):
-        last = its[-(len(its) // 4) :]
+    for place, level in enumerate(params.information):
+        its = nats.view(len(nats), len(params.information), -1)[:, place].tolist()  # of each seed
+        last = [of_seed[-(len(of_seed) // 4) :] for of_seed in its]
+        means, stds = map(statistics.fmean, last), map(statistics.pstdev, last)
         rows.append(
             {
                 "series": f"{name}, alpha {alpha:g}",
                 "bound": name,
                 "alpha": alpha,
                 "information_nats": level,
-                "estimate_nats": statistics.fmean(last),
-                "std_nats": statistics.pstdev(last),
+                **_over_seeds("estimate", [*means]),
+                **_over_seeds("std", [*stds]),
                 "ceiling_nats": ceiling,
-                "iterations": len(its),
+                "iterations": len(its[0]),
             }
         )
     return rows
+
+
+def _over_seeds(name: str, nats: Sequence[float]) -> dict[str, Number]:
+    spread = statistics.stdev(nats) if len(nats) > 1 else 0.0
+    return {f"{name}_nats": statistics.fmean(nats), f"{name}_std_over_seeds_nats": spread}
