@@ -279,6 +279,7 @@ layers ('map',): give a list of pooled, embedding     | extract_features(own_enc
 the network's output is shape (1, 3, 4, 4) for 1 imag | ModuleEncoder(torch.nn.ReLU(), 3, torch.nn.Flatten())(square)
 the head's output is shape (2, 3) for 2 images; give  | ModuleEncoder(torch.nn.Flatten(), 4, network)(unit)
 encoder is a Linear; save_encoder writes one of annu  | annulus.save_encoder(network, "no.safetensors")
+encoder is what torch.compile made; give | annulus.save_encoder(torch.compile(annulus.build_encoder(config(), 0)), "no")
 head 'mpl': give one of linear, mlp, mlp-bn; did | EncoderConfig("resnet18", "cifar", "mpl", 4, 8, None, (0.5,), (0.5,))
 stem 'cifr': give one of imagenet, cifar, patch16 | EncoderConfig("resnet18", "cifr", "mlp", 4, 8, None, (0.5,), (0.5,))
 architecture 'resnet19': give one of resnet18 | EncoderConfig("resnet19", "cifar", "mlp", 4, 8, None, (0.5,), (0.5,))

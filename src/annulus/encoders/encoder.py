@@ -191,6 +191,8 @@ def save_encoder(encoder: Encoder | SplitEncoder, weights: Path | str) -> None:
         InputError: for another network, or a name that does not end in .safetensors; when the disk is full.
     """
     if not isinstance(encoder, Encoder | SplitEncoder):
+        if isinstance(getattr(encoder, "_orig_mod", None), Encoder | SplitEncoder):
+            raise InputError("encoder is what torch.compile made; give its _orig_mod, which has the same weights")
         raise InputError(
             f"encoder is a {type(encoder).__name__}; save_encoder writes one of annulus.build_encoder, whose "
             "configuration rebuilds it. Of another network keep torch.save(NETWORK.state_dict(), FILE)"
