@@ -56,7 +56,7 @@ def law(of: Mapping[str, str], *files: Sequence[Row]) -> Figure:
         finish(axes, "weight of the closest tenth, percent", f"gain over {BASE}, points")
         axes.axhline(0, color=INK, linewidth=0.8)
         _points(axes, series, evaluation)
-    figure.legend(*left.get_legend_handles_labels(), loc="outside lower left", ncols=4, columnspacing=1.2)
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower left", ncols=3, columnspacing=1.2)
     return figure
 
 
