@@ -246,6 +246,19 @@ def test_hooks_see_every_pass(recorder):
     assert len(call.captured) == 1
 
 
+def test_a_hook_of_a_weight_changes_its_gradient_once(recorder):
+    plain, net = network(), network()
+    call = Graphed(net, net)
+    hooks = [each[4].weight.register_hook(lambda gradient: gradient / 2) for each in (plain, net)]
+    for each in (plain, call):
+        each(batch(1)).square().sum().backward()
+    assert_same([net[4].weight.grad.cpu()], [plain[4].weight.grad.cpu()])
+    assert not call.captured
+    hooks[1].remove()
+    call(batch(1))
+    assert len(call.captured) == 1
+
+
 def test_off_a_gpu_the_call_runs_as_it_is():
     net = nn.Linear(3, 2)
     call = Graphed(net, net)

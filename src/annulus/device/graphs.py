@@ -22,8 +22,9 @@ class Graphed:
 
     The call reads its batch and the modules' parameters and buffers, changes nothing but these buffers, and returns
     new tensors, always as many. Of each form of a batch the first one captures it; weights and buffers may change
-    their numbers, and where they lie elsewhere it is captured again. The call runs as it is where a module has a hook,
-    which a replay would leave out, where a pass still waits for its backward, beyond `FORMS` forms, and off a GPU.
+    their numbers, and where they lie elsewhere it is captured again. The call runs as it is where a module or a weight
+    has a hook, which a replay would leave out or run twice, where a pass still waits for its backward, beyond `FORMS`
+    forms, and off a GPU.
     """
 
     def __init__(self, call: Call, module: nn.Module) -> None:
@@ -32,13 +33,13 @@ class Graphed:
         self.captured: dict[Hashable, _Captured] = {}
 
     def __call__(self, batch: Tensor) -> Result:
-        if not batch.is_cuda or batch.requires_grad or torch.is_inference_mode_enabled() or self._hooked():
+        weights = self._weights()
+        if not batch.is_cuda or batch.requires_grad or torch.is_inference_mode_enabled() or self._hooked(weights):
             return self.call(batch)
         with torch.cuda.device_of(batch):  # graphs are captured and replayed on the current device
-            return self._replayed(batch)
+            return self._replayed(batch, weights)
 
-    def _replayed(self, batch: Tensor) -> Result:
-        weights = self._weights()
+    def _replayed(self, batch: Tensor, weights: Sequence[Tensor]) -> Result:
         learning = [each for each in weights if each.requires_grad] if torch.is_grad_enabled() else []
         form = _form(batch, self.modules, learning)
         found = self.captured.get(form)
@@ -56,8 +57,9 @@ class Graphed:
         every = (each for module in self.modules for each in module._parameters.values() if each is not None)
         return [*{id(each): each for each in every}.values()]
 
-    def _hooked(self) -> bool:
-        return any(
+    def _hooked(self, weights: Sequence[Tensor]) -> bool:
+        # A weight's hook would be captured, and run again on what a replay returns.
+        return any(weight._backward_hooks for weight in weights) or any(
             module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
             for module in self.modules
         )
