@@ -9,6 +9,7 @@ import pytest
 import torch
 from pretended_gpu import PretendedGPU
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from annulus.device import graphs
 from annulus.device.graphs import FORMS, Graphed
@@ -54,6 +55,19 @@ class Recorder:
     def grads(self, results, learning, given):
         asked = [each for each in listed(results) if each.requires_grad]
         return self.grad(asked, learning, given, allow_unused=True)
+
+
+class Casts(TorchDispatchMode):
+    """Shapes of the tensors that are cast to another type."""
+
+    def __init__(self):
+        super().__init__()
+        self.shapes = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func._schema.name == "aten::_to_copy":
+            self.shapes.append(tuple(args[0].shape))
+        return func(*args, **(kwargs or {}))
 
 
 def listed(found):
@@ -257,6 +271,20 @@ def test_a_hook_of_a_weight_changes_its_gradient_once(recorder):
     hooks[1].remove()
     call(batch(1))
     assert len(call.captured) == 1
+
+
+def test_a_replay_casts_the_weights_of_now(recorder, monkeypatch):
+    """Autocast keeps a weight that it has cast; a graph that reads what a pass before it cast never learns."""
+    record, casts, net = graphs.record, Casts(), network()
+
+    def recorded(run, pool):
+        with casts if pool is None else nullcontext():
+            return record(run, pool)
+
+    monkeypatch.setattr(graphs, "record", recorded)
+    with torch.amp.autocast("cuda" if REAL else "cpu", dtype=torch.bfloat16):
+        Graphed(net, net)(batch(1))
+    assert {tuple(net[0].weight.shape), tuple(net[4].weight.shape)} <= {*casts.shapes}
 
 
 def test_off_a_gpu_the_call_runs_as_it_is():

@@ -114,6 +114,7 @@ class _Captured:
                     torch.autograd.grad(found, learning, given, allow_unused=True)
         torch.cuda.current_stream(batch.device).wait_stream(side)
         del found
+        torch.clear_autocast_cache()  # of weights cast in these passes, which a graph would read for ever
         result, self.replay, pool = record(lambda: call(self.batch), None)
         results, self.one = _listed(result), isinstance(result, Tensor)
         self.learns = [place for place, each in enumerate(results) if each.requires_grad]
