@@ -287,6 +287,29 @@ def test_a_replay_casts_the_weights_of_now(recorder, monkeypatch):
     assert {tuple(net[0].weight.shape), tuple(net[4].weight.shape)} <= {*casts.shapes}
 
 
+@pytest.mark.parametrize("writes", [True, False], ids=["written", "replaced"])
+def test_a_buffer_that_is_replaced_at_each_pass_is_refused(writes, recorder):
+    class Centred(nn.Linear):
+        def forward(self, x):
+            mean = 0.9 * self.mean + 0.1 * super().forward(x).detach().mean(dim=0)
+            self.mean = self.mean.copy_(mean) if writes else mean
+            return super().forward(x) - self.mean
+
+    plain, net = Centred(3, 2), Centred(3, 2)
+    net.load_state_dict(plain.state_dict())
+    for each in (plain, net):
+        each.register_buffer("mean", torch.zeros(2))
+        each.to(GPU)
+    call, x = Graphed(net, net), torch.rand(4, 3, generator=torch.Generator().manual_seed(0)).to(GPU)
+    if not writes:
+        with pytest.raises(InputError, match=r"gives a buffer another tensor at each pass.*ANNULUS_COMPILE=yes"):
+            call(x)
+        return
+    for _ in range(2):
+        assert_same([call(x).detach().cpu()], [plain(x).detach().cpu()])
+    assert len(call.captured) == 1
+
+
 def test_off_a_gpu_the_call_runs_as_it_is():
     net = nn.Linear(3, 2)
     call = Graphed(net, net)

@@ -48,7 +48,7 @@ class Graphed:
             full = found is None and len(self.captured) == FORMS
             if full or any(each.waits for each in self.captured.values()):
                 return self.call(batch)
-            found = self.captured[form] = _Captured(self.call, batch, learning, self._buffers())
+            found = self.captured[form] = _Captured(self.call, batch, learning, self._buffers)
             found.places = self._places(weights)  # a first pass may make buffers
         return self.call(batch) if found.waits else found(batch, learning)
 
@@ -97,12 +97,18 @@ class _Captured:
         call: Call,
         batch: Tensor,
         learning: Sequence[Tensor],
-        buffers: Sequence[Tensor],
+        buffers: Callable[[], list[Tensor]],
     ) -> None:
+        """Capture a pass, after two that warm up; the numbers of buffers are those of before.
+
+        Raises:
+            InputError: when a pass gives a buffer another tensor, which a replay would not.
+        """
         self.places: list[int] = []
         self.pending: weakref.ref[_Pass] | None = None
         self.batch = batch.detach().clone()
-        before = [buffer.clone() for buffer in buffers]
+        own = buffers()
+        before = [buffer.clone() for buffer in own]
         # What is made at a first pass (machine code, choices of cuDNN, buffers) cannot be captured.
         side = torch.cuda.Stream(batch.device)
         side.wait_stream(torch.cuda.current_stream(batch.device))
@@ -115,6 +121,7 @@ class _Captured:
         torch.cuda.current_stream(batch.device).wait_stream(side)
         del found
         torch.clear_autocast_cache()  # of weights cast in these passes, which a graph would read for ever
+        places = [buffer.data_ptr() for buffer in buffers()]
         result, self.replay, pool = record(lambda: call(self.batch), None)
         results, self.one = _listed(result), isinstance(result, Tensor)
         self.learns = [place for place, each in enumerate(results) if each.requires_grad]
@@ -127,8 +134,13 @@ class _Captured:
         # A graph of autograd that stays would keep the weights' nodes in it, and these the stream of the capture.
         self.results = [each.detach() for each in results]
         torch.clear_autocast_cache()  # it holds weights that only a replay computes
-        for buffer, value in zip(buffers, before, strict=True):
+        for buffer, value in zip(own, before, strict=True):
             buffer.copy_(value)
+        if places != [buffer.data_ptr() for buffer in buffers()]:
+            raise InputError(
+                "the network gives a buffer another tensor at each pass, which CUDA graphs do not replay; "
+                "write into it (buffer.copy_), or set ANNULUS_COMPILE=yes"
+            )
 
     @property
     def waits(self) -> bool:
