@@ -193,6 +193,21 @@ def test_nothing_is_captured_while_a_pass_waits_for_its_backward(recorder):
     assert len(call.captured) == 2
 
 
+def test_nothing_is_captured_while_a_loss_of_the_network_is_kept(recorder):
+    """As in a loop whose variable holds the last step when the next one, of a smaller batch, begins."""
+    plain, net = network(), network()
+    call = Graphed(net, net)
+    for each in (plain, call):
+        kept = each(batch(1)).sum()
+        kept.backward()
+        each(batch(2, 4)).sum().backward()
+    assert len(call.captured) == 1
+    assert_same(*([weight.grad.cpu() for weight in one.parameters()] for one in (net, plain)))
+    del kept
+    call(batch(2, 4))
+    assert len(call.captured) == 2
+
+
 def test_a_weight_that_layers_share_has_one_gradient(recorder):
     first, second = (nn.Sequential(nn.Flatten(), nn.Linear(6, 6), nn.Linear(6, 6)).to(GPU) for _ in range(2))
     second.load_state_dict(first.state_dict())

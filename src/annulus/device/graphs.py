@@ -24,13 +24,14 @@ class Graphed:
     new tensors, always as many. Of each form of a batch the first one captures it; weights and buffers may change
     their numbers, and where they lie elsewhere it is captured again. The call runs as it is where a module or a weight
     has a hook, which a replay would leave out or run twice, where a pass still waits for its backward, beyond `FORMS`
-    forms, and off a GPU.
+    forms, off a GPU, and in a new form while an earlier pass's loss is kept.
     """
 
     def __init__(self, call: Call, module: nn.Module) -> None:
         self.call = call
         self.modules = [*module.modules()]
         self.captured: dict[Hashable, _Captured] = {}
+        self.passes: weakref.WeakSet[_Pass] = weakref.WeakSet()
 
     def __call__(self, batch: Tensor) -> Result:
         weights = self._weights()
@@ -44,11 +45,12 @@ class Graphed:
         form = _form(batch, self.modules, learning)
         found = self.captured.get(form)
         if found is None or found.places != self._places(weights):
-            # Weights of a pass that waits have nodes of autograd on its stream, which a capture may not touch.
+            # A pass whose loss is kept, even after backward, keeps its weights' nodes of autograd, on its stream, which
+            # a capture may not touch.
             full = found is None and len(self.captured) == FORMS
-            if full or any(each.waits for each in self.captured.values()):
+            if full or self.passes:
                 return self.call(batch)
-            found = self.captured[form] = _Captured(self.call, batch, learning, self._buffers)
+            found = self.captured[form] = _Captured(self.call, batch, learning, self._buffers, self.passes)
             found.places = self._places(weights)  # a first pass may make buffers
         return self.call(batch) if found.waits else found(batch, learning)
 
@@ -74,7 +76,8 @@ class Graphed:
     def __deepcopy__(self, memo: dict[int, Any]) -> "Graphed":
         """A graph of other weights is another one: the copy captures its own."""
         new = memo[id(self)] = Graphed.__new__(Graphed)
-        new.call, new.modules, new.captured = deepcopy(self.call, memo), deepcopy(self.modules, memo), {}
+        new.call, new.modules = deepcopy(self.call, memo), deepcopy(self.modules, memo)
+        new.captured, new.passes = {}, weakref.WeakSet()
         return new
 
 
@@ -98,6 +101,7 @@ class _Captured:
         batch: Tensor,
         learning: Sequence[Tensor],
         buffers: Callable[[], list[Tensor]],
+        passes: "weakref.WeakSet[_Pass]",
     ) -> None:
         """Capture a pass, after two that warm up; the numbers of buffers are those of before.
 
@@ -105,7 +109,7 @@ class _Captured:
             InputError: when a pass gives a buffer another tensor, which a replay would not.
         """
         self.places: list[int] = []
-        self.pending: weakref.ref[_Pass] | None = None
+        self.passes, self.last = passes, weakref.ref(_Pass())
         self.batch = batch.detach().clone()
         own = buffers()
         before = [buffer.clone() for buffer in own]
@@ -145,11 +149,19 @@ class _Captured:
     @property
     def waits(self) -> bool:
         """True where a pass may still need what the next one would overwrite."""
-        return self.pending is not None and self.pending() is not None
+        last = self.last()
+        return last is not None and last.waits
 
     def __call__(self, batch: Tensor, learning: Sequence[Tensor]) -> Result:
         found = _Replayed.apply(self, batch, *learning) if self.learns else self.run(batch)
         return found[0] if self.one else found
+
+    def begin(self) -> "_Pass":
+        """A new pass, the last one from here on."""
+        new = _Pass()
+        self.passes.add(new)
+        self.last = weakref.ref(new)
+        return new
 
     def run(self, batch: Tensor) -> tuple[Tensor, ...]:
         """Replay the pass; its results are copies, which the next one leaves alone."""
@@ -169,7 +181,9 @@ class _Captured:
 
 
 class _Pass:
-    """One pass through the graphs, alive as long as its backward may come."""
+    """One pass through the graphs, alive as long as autograd's graph of it."""
+
+    waits = True  # for its backward
 
 
 class _Replayed(Function):
@@ -177,8 +191,7 @@ class _Replayed(Function):
 
     @staticmethod
     def forward(ctx: Any, captured: _Captured, batch: Tensor, *learning: Tensor) -> tuple[Tensor, ...]:
-        ctx.captured, ctx.own = captured, _Pass()
-        captured.pending = weakref.ref(ctx.own)
+        ctx.captured, ctx.own = captured, captured.begin()
         found = captured.run(batch)
         ctx.mark_non_differentiable(*(each for place, each in enumerate(found) if place not in captured.learns))
         return found
@@ -191,12 +204,12 @@ class _Replayed(Function):
         Raises:
             InputError: the second time, when their memory holds other numbers.
         """
-        if ctx.own is None:
+        if not ctx.own.waits:
             raise InputError(
                 "backward ran twice over one pass, whose CUDA graphs keep what it needs once; "
                 "set ANNULUS_COMPILE=yes, or call the network again"
             )
-        ctx.own = None
+        ctx.own.waits = False
         return None, None, *ctx.captured.run_backward(given)
 
 
