@@ -145,6 +145,10 @@ def test_gradients_add_up_and_results_stay(recorder):
             expected = results
     assert_same([one.detach().cpu() for one in results], [one.detach().cpu() for one in expected])
     assert_same(*([weight.grad.cpu() for weight in one.parameters()] for one in (net, plain)))
+    asked = torch.autograd.grad(call(batch(3)).sum(), list(net.parameters()))
+    kept = [each.cpu() for each in asked]
+    call(batch(4)).sum().backward()
+    assert_same([each.cpu() for each in asked], kept)
 
 
 def test_a_second_backward_over_one_pass_is_refused_and_a_forgotten_pass_is_no_burden(recorder):
@@ -176,9 +180,16 @@ def test_each_form_is_captured_by_itself_and_a_few_of_them(recorder):
     call(batch(2)).sum().backward()
     plain(batch(2)).sum().backward()
     assert net[4].weight.grad is None
+    assert len(call.captured) == 2
     assert_same([net[0].weight.grad.cpu()], [plain[0].weight.grad.cpu()])
     assert_same(state(net), state(plain))
-    assert len(call.captured) == 2
+    net.train()
+    call(batch(2))
+    assert len(call.captured) == 3, "in training it normalises by the batch"
+    net[4].requires_grad_(True)
+    call(batch(2)).sum().backward()
+    assert len(call.captured) == 4, "and now the last layer learns"
+    assert net[4].weight.grad is not None
 
 
 def test_nothing_is_captured_while_a_pass_waits_for_its_backward(recorder):
@@ -234,8 +245,10 @@ def test_weights_that_lie_elsewhere_are_captured_again_and_a_copy_has_graphs_of_
             weight *= 2
         net.load_state_dict(other.state_dict())
         assert_same([call(batch(2)).cpu()], [other(batch(2)).cpu()])
+        before = None if recorder is None else recorder.recorded
         net[4].bias.data = net[4].bias.data + 1
         assert_same([call(batch(2)).cpu()], [other(batch(2)).cpu() + 1])
+        assert recorder is None or recorder.recorded == before + 1
     assert not copied.captured
     assert copied.modules[1] is copied.call.__self__[0]
     assert copied.modules[1] is not net[0]

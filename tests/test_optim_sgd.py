@@ -73,6 +73,24 @@ def test_steps_are_those_of_plain_sgd_to_the_bit_whatever_the_layout_and_a_resum
     assert all(torch.equal(*pair) for pair in zip(ours.parameters(), plain.parameters(), strict=True))
 
 
+def test_weights_that_were_moved_or_laid_out_anew_go_on_learning(generator):
+    ours, plain = network(), network()
+    optimizers = FusedSGD(ours.parameters(), **SETTINGS), torch.optim.SGD(plain.parameters(), **SETTINGS)
+    for step in range(3):
+        images = torch.randn(6, 3, 8, 8, generator=generator)
+        if step == 2:
+            ours.double()
+        for net, optimizer in zip((ours, plain), optimizers, strict=True):
+            if step == 1:
+                for weight in net.parameters():
+                    weight.data = 2 * weight.data.contiguous()
+            optimizer.zero_grad()
+            net(images.to(net[0].weight.dtype)).square().mean().backward()
+            optimizer.step()
+    for found, expected in zip(ours.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(found, expected, check_dtype=False, atol=1e-6, rtol=1e-5)
+
+
 def test_the_stride_of_a_single_row_says_nothing():
     token = nn.Parameter(torch.zeros(1, 1, 4))
     token.grad = torch.ones(1, 1, 4).as_strided((1, 1, 4), (8, 8, 1))

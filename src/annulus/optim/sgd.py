@@ -120,12 +120,20 @@ class FusedSGD(SGD):
                     f"{parameter.stride()}; let the backward that made it keep the parameter's layout"
                 )
             if lies != self.lies[place]:  # a network that was moved or cast has other tensors
-                self.orders[place], self.lies[place] = _order(parameter), lies
-                seen.data = parameter.detach().permute(self.orders[place])
+                self._lay(place, seen, parameter)
             learning.append(seen)
             gradients.append(gradient if gradient.ndim == 1 else gradient.permute(self.orders[place]))
         if learning:
             self._move(self.param_groups[0], learning, gradients, self._momenta(learning))
+
+    def _lay(self, place: int, seen: Tensor, parameter: nn.Parameter) -> None:
+        """See a parameter as it lies now, and its momentum in the same order."""
+        before, order = self.orders[place], _order(parameter)
+        self.orders[place], self.lies[place] = order, (parameter.data_ptr(), parameter.stride())
+        seen.data = parameter.detach().permute(order)
+        if seen in self.buffers:
+            momentum = self.buffers[seen].permute([before.index(dim) for dim in range(parameter.ndim)])
+            self.buffers[seen] = torch.empty_like(seen).copy_(momentum.permute(order))
 
     def _move(
         self, group: Mapping[str, Any], learning: list[Tensor], gradients: list[Tensor], momenta: list[Tensor]
