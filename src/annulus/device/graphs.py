@@ -214,7 +214,7 @@ class _Replayed(Function):
 
 
 def record(run: Callable[[], Any], pool: Any) -> tuple[Any, Callable[[], None], Any]:
-    """What a run returns, whose numbers each replay makes anew; the replay, and the pool of its memory.
+    """Capture a run: its result, whose numbers each replay makes anew; the replay; the pool of its memory.
 
     Other threads go on meanwhile: loaders pin memory, which a capture would refuse to all.
     """
