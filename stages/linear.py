@@ -3,10 +3,11 @@
 import argparse
 import logging
 from collections.abc import Mapping
-from functools import partial
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from annulus.device.device import pick_device
+from annulus.device.device import described, pick_device
 from annulus.encoders.encoder import load_encoder
 from annulus.encoders.features import SPLITS, load_features
 from annulus.evals.accuracy import confusion_rows
@@ -16,6 +17,8 @@ from annulus.files.results import write_table
 from annulus.files.right import by_number, write_right
 from annulus.pipeline.stage import Results, run_stage
 from annulus.running import progress
+from annulus.running.checkpoint import Checkpoint, forget, hash_files
+from annulus.running.code import hash_code
 from annulus.running.workers import map_seeds
 from annulus.views.splits import keeping_colour
 
@@ -32,28 +35,55 @@ def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
         write_table(paths.confusion, [], ("actual", "predicted"))
         write_right(paths.right, {})
         return Results.of_seeds({seed: {} for seed in seeds})
-    results = map_seeds(partial(fit, params, paths), seeds, pick_device())
+    probing = Probing(params, paths, hash_code(Path(__file__)))
+    results = map_seeds(probing, seeds, pick_device())
     # A row an image: the first seed's, since those of all would be a large file and the same picture.
     write_table(paths.confusion, confusion_rows(results[seeds[0]].predicted, test.labels, test.classes))
     write_right(paths.right, by_number({seed: result.right for seed, result in results.items()}))
     metrics = {seed: result.metrics for seed, result in results.items()}
-    return Results.of_seeds(metrics, {seed: result.history for seed, result in results.items()})
+    histories = {seed: result.history for seed, result in results.items()}
+    return Results.of_seeds(metrics, histories, written=probing.done)
 
 
-def fit(params: Mapping[str, Any], paths: argparse.Namespace, seed: int) -> LinearOutcome:
-    """Fit one seed's probe."""
-    settings = {"params": params["linear"], "scale": params["scales.${scale}.linear"]}
-    settings |= {"seed": seed, "device": pick_device()}
-    if params["linear"].inputs == "views":
-        train, validation, test = (load_images(paths.images / f"{split}.safetensors").labelled() for split in SPLITS)
-        encoder = load_encoder(paths.encoders / f"{seed}.safetensors")
-        views = keeping_colour(params["view_sets.${views}"], encoder.config.split)
-        outcome = probe_views(encoder, train, validation, test, views=views, **settings)
-    else:
-        train, validation, test = (load_features(paths.features / str(seed), split) for split in SPLITS)
-        outcome = probe_features(train, test, validation=validation, **settings)
-    progress.say(f"linear {outcome.metrics['top1_percent']:.1f} %")
-    return outcome
+@dataclass(frozen=True)
+class Probing:
+    """The probe of one seed, with the inputs that all seeds share; a killed probe of views resumes."""
+
+    params: Mapping[str, Any]
+    paths: argparse.Namespace
+    code: Mapping[str, str]
+
+    def __call__(self, seed: int) -> LinearOutcome:
+        """Fit one seed's probe."""
+        settings = {"params": self.params["linear"], "scale": self.params["scales.${scale}.linear"]}
+        settings |= {"seed": seed, "device": pick_device()}
+        if self._of_views:
+            splits = (load_images(self.paths.images / f"{split}.safetensors").labelled() for split in SPLITS)
+            encoder = load_encoder(self.paths.encoders / f"{seed}.safetensors")
+            settings["views"] = keeping_colour(self.params["view_sets.${views}"], encoder.config.split)
+            with self.checkpoint(seed) as checkpoint:
+                outcome = probe_views(encoder, *splits, **settings, checkpoint=checkpoint)
+        else:
+            train, validation, test = (load_features(self.paths.features / str(seed), split) for split in SPLITS)
+            outcome = probe_features(train, test, validation=validation, **settings)
+        progress.say(f"linear {outcome.metrics['top1_percent']:.1f} %")
+        return outcome
+
+    def checkpoint(self, seed: int) -> Checkpoint:
+        images = sorted(self.paths.images.glob("*.safetensors"))  # each tells what its shards hold
+        params = {name: value for name, value in self.params.items() if name != "seeds"}
+        key = {"params": params, "images": hash_files(*images), "code": self.code, "seed": seed}
+        key["encoder"] = hash_files(self.paths.encoders / f"{seed}.safetensors")
+        return Checkpoint("linear", key, device=described(pick_device()))
+
+    def done(self) -> None:
+        """Delete the checkpoints: all results are written."""
+        if self._of_views:
+            forget(map(self.checkpoint, self.params["seeds"]))
+
+    @property
+    def _of_views(self) -> bool:
+        return self.params["linear"].inputs == "views"
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from dataclasses import replace
 import linear as stage
 import pytest
 import torch
+from settings import Killed
 
 from annulus.device.rng import generator
 from annulus.encoders.encoder import EncoderConfig, build_encoder, save_encoder
@@ -20,6 +21,7 @@ from annulus.files.images import ImageSet, save_images
 from annulus.files.right import read_right
 from annulus.files.store import Resident
 from annulus.optim.schedules import ConstantSchedule
+from annulus.running.checkpoint import Checkpoint
 from annulus.views.recipe import center_view
 from annulus.views.settings import ViewSet
 from annulus.views.splits import ColourSplit
@@ -242,7 +244,7 @@ def test_a_probe_of_views_takes_the_features_as_they_are(encoder, generator, mon
 
 
 @pytest.mark.parametrize("inputs", ["features", "views"])
-def test_the_stage_reports_numbers_a_curve_and_one_row_per_test_image(tmp_path, encoder, inputs):
+def test_the_stage_reports_numbers_a_curve_and_one_row_per_test_image(tmp_path, empty_checkout, encoder, inputs):
     save_encoder(encoder, tmp_path / "0.safetensors")
     for split, count in (("train", 60), ("validation", 10), ("test", 20)):
         images = image_set(count, seed=count)
@@ -264,8 +266,83 @@ def test_the_stage_reports_numbers_a_curve_and_one_row_per_test_image(tmp_path, 
     assert rows == [{"actual": name, "predicted": name} for name in ["dark"] * 10 + ["bright"] * 10]
 
 
+def killed_after(epochs, patched):
+    """A probe of views saves after each epoch, and is killed after so many."""
+    save = Checkpoint.save
+
+    def saving(checkpoint, state):
+        save(checkpoint, state)
+        if len(state["history"]) == epochs:
+            raise Killed
+
+    patched.setattr(Checkpoint, "due", True)
+    patched.setattr(Checkpoint, "save", saving)
+
+
+def watch_epochs(monkeypatch):
+    make, epochs = linear.view_batches, []
+
+    def watched(*arguments):
+        batches = make(*arguments)
+        return lambda epoch: epochs.append(epoch) or batches(epoch)
+
+    monkeypatch.setattr(linear, "view_batches", watched)
+    return epochs
+
+
+@pytest.mark.parametrize("killed", [1, 3])
+def test_a_killed_probe_of_views_ends_in_the_bits_of_an_uninterrupted_one(encoder, killed, empty_checkout, monkeypatch):
+    images = [image_set(count, seed=count) for count in (20, 6, 4)]
+    settings = params(inputs="views", patience=1, drops=2, weight_decay=0.01), scale(epochs=6), FLIPPED_VIEWS, 0, CPU
+    whole = probe_views(encoder, *images, *settings)
+    assert len({row["learning_rate"] for row in whole.history}) == 3, "the plateau's state matters"
+    with Checkpoint("linear", {}) as checkpoint:
+        with monkeypatch.context() as patched:
+            killed_after(killed, patched)
+            with pytest.raises(Killed):
+                probe_views(encoder, *images, *settings, checkpoint)
+        epochs = watch_epochs(monkeypatch)
+        resumed = probe_views(encoder, *images, *settings, checkpoint)
+    assert epochs == list(range(killed, 6))
+    assert (resumed.metrics, resumed.history) == (whole.metrics, whole.history)
+    assert torch.equal(resumed.predicted, whole.predicted)
+
+
+def test_a_killed_stage_goes_on_with_its_probes_of_views_and_forgets_them_once_they_are_written(
+    tmp_path, encoder, empty_checkout, monkeypatch
+):
+    for split, count in (("train", 60), ("validation", 10), ("test", 20)):
+        save_images(tmp_path / f"{split}.safetensors", image_set(count, seed=count))
+    (tmp_path / "encoders").mkdir()
+    for seed in (0, 1):
+        save_encoder(encoder, tmp_path / f"encoders/{seed}.safetensors")
+    values = {"seeds": [0, 1], "linear": params(inputs="views"), "view_sets.${views}": FLIPPED_VIEWS}
+    values |= {"scales.${scale}.linear": scale(epochs=3)}
+    files = {"encoders": "encoders", "right": "right.json", "features": "", "confusion": "confusion.csv"}
+    paths = Namespace(images=tmp_path, **{name: tmp_path / file for name, file in files.items()})
+    monkeypatch.setattr(stage, "map_seeds", lambda one, seeds, device: {seed: one(seed) for seed in seeds})
+    epochs = watch_epochs(monkeypatch)
+    whole = stage.main(values, paths)
+    again = stage.main(values, paths)
+    assert epochs == [0, 1, 2] * 2, "none of the second time"
+    assert (again.seeds, again.history) == (whole.seeds, whole.history)
+    save_encoder(build_encoder(encoder.config, seed=1), paths.encoders / "0.safetensors")
+    stage.main(values, paths).written()
+    assert epochs == [0, 1, 2] * 3, "of the new encoder only"
+    save_images(tmp_path / "test.safetensors", image_set(21, seed=20))
+    with monkeypatch.context() as patched:
+        killed_after(2, patched)
+        with pytest.raises(Killed):
+            stage.main(values, paths)
+    stage.main(values, paths).written()
+    assert epochs == [0, 1, 2] * 5, "of new images all, the killed one once"
+    assert len(list(empty_checkout.glob(".annulus/checkpoints/linear/*/*.pt"))) == 1, "the first encoder's"
+
+
 @pytest.mark.parametrize(("split", "share"), [(None, 0.2), (ColourSplit("lab"), 0.0)])
-def test_the_stage_probes_views_of_a_colour_split_without_greyscale(tmp_path, split, share, monkeypatch):
+def test_the_stage_probes_views_of_a_colour_split_without_greyscale(
+    tmp_path, empty_checkout, split, share, monkeypatch
+):
     """arXiv:2005.13149, Appendix C.1: a grey view lacks the colours that are split."""
     config = EncoderConfig("convnet", "imagenet", "linear", 8, 8, split, mean=(0.5,) * 3, std=(0.3,) * 3)
     save_encoder(build_encoder(config, seed=0), tmp_path / "0.safetensors")
@@ -280,7 +357,7 @@ def test_the_stage_probes_views_of_a_colour_split_without_greyscale(tmp_path, sp
     monkeypatch.setattr(stage, "probe_views", watched)
     values = {"linear": params(inputs="views"), "scales.${scale}.linear": scale()}
     values["view_sets.${views}"] = replace(PLAIN_VIEWS, grayscale=0.2)
-    stage.fit(values, Namespace(images=tmp_path, encoders=tmp_path, features=tmp_path), 0)
+    stage.Probing(values, Namespace(images=tmp_path, encoders=tmp_path, features=tmp_path), {})(0)
     assert seen == [share]
 
 

@@ -89,6 +89,8 @@ def test_a_step_calls_no_more_operators_than_these(method):
 
 
 class NeverSaved(Checkpoint):
+    due = True
+
     def __init__(self):
         """Without a folder."""
 
@@ -112,8 +114,7 @@ INSIDE = {"outer": 0.05, "clusters": 35, "runs": 1, "iterations": 3, "keep": "in
         ),
     ],
 )
-def test_what_a_cpu_refuses_at_once_a_gpu_refuses_before_it_is_saved(changes, sentence, monkeypatch):
-    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", -1.0)
+def test_what_a_cpu_refuses_at_once_a_gpu_refuses_before_it_is_saved(changes, sentence):
     with pytest.raises(InputError, match=sentence):
         run(changes).run(NeverSaved())
     with PretendedGPU() as gpu:
@@ -130,8 +131,6 @@ def test_what_a_cpu_refuses_at_once_a_gpu_refuses_before_it_is_saved(changes, se
 
 def test_a_process_that_saves_looks_at_checks_no_more_often_than_one_that_does_not(monkeypatch):
     """One of several processes saves, and each look waits for the others."""
-    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", -1.0)
-    monkeypatch.setattr(loop, "seconds_to_next_save", lambda seconds: -1.0)
     monkeypatch.setattr(loop, "LOSS_CHECK_STEPS", 3)
     states, looks = [], {}
 

@@ -18,7 +18,7 @@ import torch
 from annulus.errors import InputError
 from annulus.optim.schedules import ConstantSchedule, CosineSchedule
 from annulus.running import checkpoint as checkpoint_module
-from annulus.running.checkpoint import Checkpoint, LockedError, hash_files
+from annulus.running.checkpoint import Checkpoint, LockedError, hash_files, seconds_to_next_save
 
 KEY = {"seed": 0}
 
@@ -59,6 +59,43 @@ def test_what_was_saved_last_comes_back_whole(tmp_path):
     torch.testing.assert_close(got.pop("network"), dict(weights), rtol=0, atol=0)
     assert torch.Generator().set_state(got.pop("generator")).initial_seed() == 5
     assert got == saved
+
+
+def test_saving_takes_a_fiftieth_of_the_time_and_a_slow_save_puts_the_next_off_by_minutes():
+    assert [seconds_to_next_save(saving) for saving in (0.01, 1.0, 3600.0)] == pytest.approx([10, 50, 300])
+
+
+def test_a_save_is_due_some_time_after_the_last_one_and_the_longer_that_took_the_later(monkeypatch):
+    now = 1000.0
+    monkeypatch.setattr(checkpoint_module.time, "monotonic", lambda: now)
+    with Checkpoint("pretrain", KEY) as checkpoint:
+        due = [checkpoint.due]
+        now += 10.1
+        due.append(checkpoint.due)
+
+        def slow(*_):
+            nonlocal now
+            now += 2
+
+        monkeypatch.setattr(checkpoint_module, "write_torch", slow)
+        checkpoint.save({})
+        for seconds in (99.9, 0.2):
+            now += seconds
+            due.append(checkpoint.due)
+    assert due == [False, True, False, True]
+
+
+def test_the_state_of_a_later_part_lies_beside_the_first_and_is_forgotten_with_it(checkout):
+    with Checkpoint("trials", KEY, device="cuda, bf16") as checkpoint:
+        checkpoint.save({"epoch": 3})
+        for part, epoch in (("one", 1), ("two", 2)):
+            checkpoint.beside(part).save({"epoch": epoch})
+    with Checkpoint("trials", KEY, device="cuda, bf16") as checkpoint:
+        states = [checkpoint, *map(checkpoint.beside, ("one", "two", "three"))]
+        assert [state.load() for state in states] == [{"epoch": 3}, {"epoch": 1}, {"epoch": 2}, None]
+        assert checkpoint.beside("one").due is False
+        checkpoint.done()
+    assert list((checkout / ".annulus/checkpoints").rglob("*.pt")) == []
 
 
 def test_a_state_that_is_forgotten_and_a_block_without_one_leave_nothing(checkout):

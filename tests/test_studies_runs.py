@@ -14,13 +14,15 @@ from pathlib import Path
 import faiss
 import pytest
 import torch
-from settings import CPU, SMALL, load, stripes
+from settings import CPU, SMALL, Killed, load, stripes
 from test_studies_outcomes import outcome
 
 from annulus.config.resolved import RUN, resolved
 from annulus.errors import InputError
+from annulus.evals import linear
 from annulus.evals.linear import probe_views
 from annulus.running import progress
+from annulus.running.checkpoint import Checkpoint
 from annulus.studies import runs as module
 from annulus.studies.outcomes import ACCURACIES
 from annulus.studies.runs import Splits, Trial, Trials, probe, trial_of
@@ -213,8 +215,7 @@ def test_a_killed_stage_goes_on_and_runs_no_finished_trial_again(splits, monkeyp
     forget()
 
     writing_down(monkeypatch)
-    monkeypatch.setattr(training_module, "CHECKPOINT_SECONDS", 0.0)  # a checkpoint after every step
-    monkeypatch.setattr(training_module, "CHECKPOINT_SHARE", 1e9)
+    monkeypatch.setattr(Checkpoint, "due", True)  # a checkpoint after every step
     step, resumed = Training.step, Path("resumed")
 
     def killed(self, order):
@@ -238,6 +239,35 @@ def test_a_killed_stage_goes_on_and_runs_no_finished_trial_again(splits, monkeyp
     Path("begun").unlink()
     assert Trials(splits).run(variants) == whole
     assert trained() == []
+
+
+def test_a_run_killed_in_its_probe_of_views_trains_no_more_and_goes_on_with_the_probe(splits, one_thread, monkeypatch):
+    trial = variant(0, {"linear.inputs": "views", "scales.tiny.linear.epochs": 4})
+    whole = Trials(splits).run({0: trial})
+    forget()
+
+    save, views_of, epochs = Checkpoint.save, linear.view_batches, []
+
+    def saving(checkpoint, state):
+        save(checkpoint, state)
+        if len(state["history"]) == 2 and "probe" in state and "method" not in state:
+            raise Killed
+
+    def watched(*arguments):
+        batches = views_of(*arguments)
+        return lambda epoch: epochs.append(epoch) or batches(epoch)
+
+    monkeypatch.setattr(Checkpoint, "due", True)
+    monkeypatch.setattr(Checkpoint, "save", saving)
+    monkeypatch.setattr(linear, "view_batches", watched)
+    trials = Trials(splits)
+    with pytest.raises(Killed):
+        trials.train(trial, trials.cached(trial))
+    monkeypatch.setattr(Checkpoint, "save", save)
+    monkeypatch.setattr(Training, "step", None)
+    assert trials.train(trial, trials.cached(trial)) == whole[0]
+    assert epochs == [0, 1, 2, 3]
+    assert states() == []
 
 
 def test_a_run_that_another_process_trains_is_waited_for_and_not_trained_again(splits, monkeypatch, caplog):

@@ -13,7 +13,6 @@ from annulus.errors import InputError
 from annulus.negatives.clusters import kmeans
 from annulus.optim.schedules import ConstantSchedule, Schedule
 from annulus.running.checkpoint import Checkpoint
-from annulus.training.loop import seconds_to_next_save
 
 RING, UNIFORM, LINEAR = {"sampler": "ring"}, {"sampler": "uniform"}, {"anneal": "linear"}
 CAVE = {"sampler": "cave", "samplers.cave.clusters": 8}
@@ -68,10 +67,6 @@ def test_a_killed_run_ends_in_the_same_bits_as_an_uninterrupted_one(
         killed_after(killed, steps, checkpoint)
         assert resumed.run(checkpoint) == history
     assert_equal_states(resumed.method, whole.method)
-
-
-def test_saving_takes_a_fiftieth_of_the_time_and_a_slow_save_puts_the_next_off_by_minutes():
-    assert [seconds_to_next_save(saving) for saving in (0.01, 1.0, 3600.0)] == pytest.approx([10, 50, 300])
 
 
 def test_training_learns_what_the_views_share():

@@ -26,6 +26,8 @@ from annulus.files.images import ImageSet
 from annulus.files.results import Number
 from annulus.optim.schedules import ConstantSchedule, CosineSchedule, PlateauSchedule, Policy, Schedule
 from annulus.optim.sgd import SGD
+from annulus.running import progress
+from annulus.running.checkpoint import Checkpoint
 from annulus.views.recipe import augment
 from annulus.views.settings import ViewSet
 
@@ -61,8 +63,11 @@ def fit(
     scale: LinearBudget,
     without_patience: Policy,
     validation: Features,
+    checkpoint: Checkpoint | None = None,
 ) -> list[dict[str, Number]]:
     """Minimise the mean cross-entropy by SGD with momentum; returns one row per epoch.
+
+    From the checkpoint, where there is one: it is saved between epochs.
 
     A row's loss (nats; log(classes) at chance) and train accuracy are those of the epoch's batches, each
     before its own step. With `patience` the learning rate falls tenfold on a plateau of the validation
@@ -78,8 +83,14 @@ def fit(
         weight_decay=params.weight_decay,
     )
     rates = Schedule(_policy(params, without_patience, validation), scale.learning_rate, warmup=0.0)
-    history = []
-    for epoch in range(scale.epochs):
+    history: list[dict[str, Number]] = []
+    if checkpoint is not None and (state := checkpoint.load()) is not None:
+        probe.load_state_dict(state["probe"])
+        optimizer.load_state_dict(state["optimizer"])
+        rates.load_state_dict(state["rates"])
+        history = state["history"]
+        progress.say(f"linear: resuming after epoch {len(history)} of {scale.epochs}")
+    for epoch in range(len(history), scale.epochs):
         rate = rates.rate(epoch / scale.epochs)
         for group in optimizer.param_groups:
             group["lr"] = rate
@@ -104,6 +115,9 @@ def fit(
         row["learning_rate"] = rate
         rates.after_epoch(row.get("validation_top1_percent"))
         history.append(row)
+        if checkpoint is not None and (checkpoint.due or epoch + 1 == scale.epochs):
+            learning = {"probe": probe, "optimizer": optimizer, "rates": rates}
+            checkpoint.save({"history": history} | {name: one.state_dict() for name, one in learning.items()})
         if (epoch + 1) % max(1, scale.epochs // LOG_LINES) == 0:
             log.info(_line(row, scale.epochs))
     return history
@@ -209,8 +223,9 @@ def probe_views(
     views: ViewSet,
     seed: int,
     device: torch.device,
+    checkpoint: Checkpoint | None = None,
 ) -> LinearOutcome:
-    """The papers' protocol. Without `patience` the learning rate stays.
+    """The papers' protocol. Without `patience` the learning rate stays. A killed probe goes on from its checkpoint.
 
     Training images are seen whole through the augmentations of `views`, also where these are of patches. Validation
     and test images are seen through their plain centre views.
@@ -224,7 +239,7 @@ def probe_views(
     dim = held_out.layer(params.layer).flatten(1).shape[1]
     probe = unchanged(dim, len(train.classes), device)
     batches = view_batches(encoder, train, params, views, scale.batch_size, seed, device)
-    history = fit(probe, batches, params, scale, ConstantSchedule(), held_out)
+    history = fit(probe, batches, params, scale, ConstantSchedule(), held_out, checkpoint)
     return _outcome(probe, history, extract(encoder, test, [params.layer], device), params)
 
 

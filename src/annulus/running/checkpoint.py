@@ -14,9 +14,11 @@ import logging
 import os
 import shutil
 import socket
+import time
 import zipfile
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from copy import copy
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -32,6 +34,12 @@ try:
     import faiss
 except ModuleNotFoundError:  # k-means and kNN need it, other computations do not
     faiss = None
+
+SECONDS = float(
+    os.environ.get("ANNULUS_CHECKPOINT_SECONDS", 10)
+)  # longest loss of work by a kill, or longer, for a state is saved only where it is known to be sound:
+SHARE = 0.02  # saving takes at most this share of the time,
+MOST_SECONDS = 300.0  # but one slow save (a process that was paused in it) costs the next no hour
 
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
@@ -71,7 +79,7 @@ class Checkpoint:
         key = {"params": params, "images": hash_files(images), "code": hash_code(Path(__file__))}
         with Checkpoint("pretrain", key) as checkpoint:
             state = checkpoint.load()
-            ...  # each epoch: checkpoint.save(state)
+            ...  # each step: if checkpoint.due: checkpoint.save(state)
             ...  # write the outputs
             checkpoint.done()
 
@@ -88,6 +96,7 @@ class Checkpoint:
         self.stage = stage
         self.folder = main_checkout() / ".annulus" / "checkpoints" / stage / name
         self.state = self.folder / f"{device}.pt"
+        self._save_at = time.monotonic() + SECONDS
 
     def __enter__(self) -> "Checkpoint":
         try:
@@ -104,6 +113,12 @@ class Checkpoint:
         if not list(self.folder.glob("*.pt")):
             shutil.rmtree(self.folder, ignore_errors=True)  # another process may be waiting in it
         self._lock.close()
+
+    def beside(self, part: str) -> "Checkpoint":
+        """The state of a later part of this computation, under the same lock; `done` of this one forgets it too."""
+        other = copy(self)
+        other.state = self.folder / f"{self.state.stem}-{part}.pt"
+        return other
 
     def held(self) -> bool:
         """Returns True if a process is computing this now."""
@@ -137,13 +152,21 @@ class Checkpoint:
             log.warning("WARNING: %s is damaged (%s); starting from the beginning", self.state, why)
             return None
 
+    @property
+    def due(self) -> bool:
+        """True when enough time has passed since the last save for another one."""
+        return time.monotonic() > self._save_at
+
     def save(self, state: Mapping[str, Any]) -> None:
         """Replace the saved state: tensors, numbers, text, and lists and dicts of them.
 
         Raises:
             InputError: when the disk is full; the state saved before is untouched.
         """
+        started = time.monotonic()
         write_torch(self.state, {"computation": self.folder.name, "state": dict(state)})
+        saved = time.monotonic()
+        self._save_at = saved + seconds_to_next_save(saved - started)
 
     def done(self) -> None:
         """Forget the state, as the outputs are written; within the `with` block."""
@@ -184,6 +207,11 @@ class Checkpoint:
         lock.write(f"{os.getpid()} {socket.gethostname()}")
         lock.flush()
         return lock
+
+
+def seconds_to_next_save(seconds: float) -> float:
+    """Seconds until the next save, after one that took `seconds`."""
+    return max(SECONDS, min(seconds / SHARE, MOST_SECONDS))
 
 
 def forget(checkpoints: Iterable[Checkpoint]) -> None:

@@ -16,7 +16,7 @@ from annulus.evals.linear_settings import LinearBudget, LinearSettings
 from annulus.files.images import ImageSet, load_images
 from annulus.files.results import Number
 from annulus.running import progress
-from annulus.running.checkpoint import LockedError, hash_files
+from annulus.running.checkpoint import Checkpoint, LockedError, hash_files
 from annulus.running.code import hash_code
 from annulus.running.workers import map_processes
 from annulus.studies.closeness import closeness
@@ -143,7 +143,7 @@ class Trials:
         """
         training = self.training(trial)
         history = training.run(cached.checkpoint)
-        accuracies, right = probe(training, self.splits, trial)
+        accuracies, right = probe(training, self.splits, trial, cached.checkpoint)
         if trial.held_out_pairs:
             accuracies |= held_out(training, self.splits.test, trial.held_out_pairs, trial.run.seed)
         if trial.closeness_views:
@@ -179,8 +179,13 @@ def run_name(key: Any) -> str:
     return f"seed {key}"
 
 
-def probe(training: Training, splits: Splits, trial: Trial) -> tuple[dict[str, Number], dict[str, list[bool]]]:
-    """kNN and linear probe of the frozen, trained encoder: accuracies, and which test images are right."""
+def probe(
+    training: Training, splits: Splits, trial: Trial, checkpoint: Checkpoint | None = None, part: str = "linear"
+) -> tuple[dict[str, Number], dict[str, list[bool]]]:
+    """kNN and linear probe of the frozen, trained encoder: accuracies, and which test images are right.
+
+    A linear probe of views, which can take hours, keeps its state as a part of the training's checkpoint.
+    """
     encoder, images = training.method.encoder, (splits.train.labelled(), splits.validation, splits.test)
     settings = {"params": trial.linear, "scale": trial.linear_budget, "seed": trial.run.seed}
     settings |= {"device": training.device}
@@ -191,6 +196,9 @@ def probe(training: Training, splits: Splits, trial: Trial) -> tuple[dict[str, N
     if of_features:
         linear = probe_features(features[0], features[2], validation=features[1], **settings)
     else:
+        if checkpoint is not None:  # a GPU would not train the last steps to the same bits again
+            checkpoint.save(training.state_dict())
+            settings["checkpoint"] = checkpoint.beside(part)
         linear = probe_views(encoder, *images, views=training.settings.views, **settings)
     probes = {
         "linear_top1_percent": (linear, "top1_percent"),

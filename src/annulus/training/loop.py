@@ -1,7 +1,5 @@
 """The training loop, written out once; a killed run goes on where it stopped, on a CPU bit for bit."""
 
-import os
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -32,17 +30,7 @@ from annulus.training.validation import Validation, embeddings
 from annulus.views.patches import views_of
 from annulus.views.shown import seen_in
 
-CHECKPOINT_SECONDS = float(
-    os.environ.get("ANNULUS_CHECKPOINT_SECONDS", 10)
-)  # longest loss of work by a kill, or longer, for a state is saved where its losses are looked at:
-CHECKPOINT_SHARE = 0.02  # saving takes at most this share of the time,
-CHECKPOINT_MOST_SECONDS = 300.0  # but one slow save (a process that was paused in it) costs the next no hour
 LOSS_CHECK_STEPS = 50  # reading a loss waits for the GPU, so it is read this often; a CPU reads every step
-
-
-def seconds_to_next_save(seconds: float) -> float:
-    """Seconds until the next save, after one that took `seconds`."""
-    return max(CHECKPOINT_SECONDS, min(seconds / CHECKPOINT_SHARE, CHECKPOINT_MOST_SECONDS))
 
 
 class Training:
@@ -103,7 +91,6 @@ class Training:
                 progress.say(f"resuming at epoch {self.epoch + 1}, batch {self.batch + 1} of {self.batches}")
         else:
             self.method.start(self._embed)
-        save_at = time.monotonic() + CHECKPOINT_SECONDS
         while self.epoch < self.settings.budget.epochs:
             order = self._order()
             if self.batch == 0:
@@ -115,11 +102,8 @@ class Training:
                 if ended := self.batch == self.batches:
                     self._check(order)
                 # Only sound states are saved.
-                if checkpoint is not None and (ended or self._looks()) and time.monotonic() > save_at:
-                    started = time.monotonic()
+                if checkpoint is not None and (ended or self._looks()) and checkpoint.due:
                     checkpoint.save(self.state_dict())
-                    saved = time.monotonic()
-                    save_at = saved + seconds_to_next_save(saved - started)
             self._end_epoch()
             self._report(lambda: _line(self.history[-1], self.settings.budget.epochs))
         return self.history

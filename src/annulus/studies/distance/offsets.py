@@ -36,16 +36,16 @@ def evaluate_offset(shared: Mapping[str, Any], key: tuple[Any, int]) -> Mapping[
     training = build_training(trial.run, large.train, large.validation, pick_device())
     with training_state(shared, key) as checkpoint:
         history = training.run(checkpoint)
-    metrics = training.metrics() | held_out(training, large.test, sets.held_out_pairs, seed)
-    results = {}
-    for name, folder in sets.probes.items():
-        accuracies, right = probe(training, load_splits(folder), trial)
-        results[name] = {"metrics": metrics | accuracies, "history": history, "right": right}
+        metrics = training.metrics() | held_out(training, large.test, sets.held_out_pairs, seed)
+        results = {}
+        for name, folder in sets.probes.items():
+            accuracies, right = probe(training, load_splits(folder), trial, checkpoint, name)
+            results[name] = {"metrics": metrics | accuracies, "history": history, "right": right}
     return results
 
 
 def training_state(shared: Mapping[str, Any], key: tuple[Any, int]) -> Checkpoint:
-    """Where the training of `evaluate_offset` stands."""
+    """Where `evaluate_offset` stands."""
     (point, seed), points = key, shared["points"]
     content = {"trial": trial_of(points[point], seed), "images": shared["hashes"], "code": shared["sets"].code}
     return Checkpoint("transfer", content, device=described(pick_device()))
