@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
-from annulus.bounds.alpha import CPC
+from annulus.bounds.alpha import CPC, MLCPC, cpc, mlcpc
 from annulus.bounds.bound import present
-from annulus.bounds.eqco import margin
+from annulus.bounds.eqco import effective_alpha, margin
 from annulus.bounds.infonce import InfoNCE, infonce
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
@@ -30,6 +30,33 @@ def test_a_margin_on_the_negatives_is_the_paper_s_on_the_positive_and_the_estima
         )
         assert eqco == pytest.approx(cpc, abs=1e-5)
         assert eqco <= math.log(1 + eqco_alpha) + 1e-5
+
+
+@pytest.mark.parametrize(("alpha", "eqco_alpha"), [(0.5, 3.0), (1.0, 65536.0), (6.0, 0.5), (3.0, 7.0)])
+def test_the_effective_alpha_gives_without_a_margin_the_weights_of_alpha_with_it(alpha, eqco_alpha, generator):
+    scores = torch.rand(6, 8, generator=generator, dtype=torch.float64).requires_grad_()
+    plain = effective_alpha(alpha, 8, eqco_alpha)
+    for objective in (cpc, lambda positives, *rest: mlcpc(positives[:, 0], *rest)):
+        with_margin, without = (
+            torch.autograd.grad(objective(scores[:, :1], negatives, weight), scores)[0]
+            for negatives, weight in ((margin(scores[:, 1:], eqco_alpha), alpha), (scores[:, 1:], plain))
+        )
+        torch.testing.assert_close(with_margin, without)
+
+
+def test_an_alpha_that_no_bound_accepts_and_one_without_a_margin_are_their_own_effective_alpha():
+    assert [effective_alpha(8.0, 8, 3.0), effective_alpha(9.5, 8, 3.0)] == [8.0, 9.5]
+    assert effective_alpha(2.5, 8, None) == 2.5
+    assert effective_alpha(7.9, 8, 3.0) != 7.9
+
+
+def test_a_margin_moves_the_alpha_from_which_cpc_and_mlcpc_warn():
+    """With alpha 1 and a margin of 16 times as many negatives, an alpha of about a sixteenth."""
+    assert CPC(alpha=1.0).warnings(15, 8) == MLCPC(alpha_start=1.0, alpha_end=1.0).warnings(15, 1) == []
+    for bound, queries in ((CPC(alpha=1.0, eqco_alpha=240.0), 8), (MLCPC(1.0, 1.0, eqco_alpha=240.0), 1)):
+        [warning] = bound.warnings(15, queries)
+        assert f"alpha {16 / 241:g}" in warning
+    assert f"not log m = {math.log(16):.3g}" in CPC(alpha=1.0, eqco_alpha=240.0).warnings(15, 8)[0]
 
 
 def unit(*shape):

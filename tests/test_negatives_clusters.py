@@ -112,6 +112,18 @@ def test_on_a_gpu_the_cluster_that_is_halved_is_that_of_rows_far_apart_not_far_f
     assert (moved.norm(dim=1) < 10).tolist() == [False, True, True]
 
 
+def test_on_a_gpu_each_cluster_that_runs_empty_halves_another_one_the_widest_first():
+    means = torch.arange(1.0, 11.0).view(1, 5, 2)
+    empty = torch.tensor([[False, True, False, True, False]])
+    [split] = lloyd._split(means, empty, torch.tensor([[3.0, 9.0, 5.0, 9.0, 1.0]]))  # of an empty one it says nothing
+    [means] = means
+    apart = lloyd.SPLIT * means * torch.tensor([1.0, -1.0])
+    assert torch.equal(split[4], means[4])
+    for halved, moved in ((2, 1), (0, 3)):
+        torch.testing.assert_close(split[halved] - means[halved], -apart[halved], rtol=1e-3, atol=0)
+        torch.testing.assert_close(split[moved] - means[halved], apart[halved], rtol=1e-3, atol=0)
+
+
 def plain_kmeans(rows, clusters, iterations, seed, run):
     """Lloyd's iterations in float64, row by row and cluster by cluster; none may run empty."""
     rows = rows.double()

@@ -146,6 +146,21 @@ def test_a_large_memory_has_the_same_ranks_and_equal_scores_rank_by_column(gener
     assert select(drawn, own, 80, 9000).sort(dim=1).values.diff(dim=1).min() > 0, "a column stands twice"
 
 
+@pytest.mark.parametrize("queries", [1, 13, 24])
+def test_queries_that_threads_share_have_the_same_ranks(queries, generator, monkeypatch):
+    drawn, own = torch.randn(queries, 50, generator=generator), torch.arange(queries)
+    places = torch.randint(17, (queries, 7), generator=generator)
+    alone = select(drawn, own, 3, 20), select(drawn, own, 3, 20, places)
+    monkeypatch.setattr(ranked, "THREADED", drawn.numel())
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    shared = []
+    pool = ranked.ThreadPoolExecutor
+    monkeypatch.setattr(ranked, "ThreadPoolExecutor", lambda threads: shared.append(threads) or pool(threads))
+    assert torch.equal(select(drawn, own, 3, 20), alone[0])
+    assert torch.equal(select(drawn, own, 3, 20, places), alone[1])
+    assert shared == [3, 3]
+
+
 @each_sampler
 def test_the_own_row_is_never_a_negative_where_scores_are_tied(sampler, similarity, own, clusters):
     column = own[:, None]

@@ -175,6 +175,7 @@ self_index holds -1 to 1; give own columns from 0 to 39 (a  | uniform(scores, to
 self_index holds 0 to 40; give own columns from 0 to 39     | ring(scores, torch.tensor([0, 40]), 0.1, 0.5, 4, random)
 self_index holds -2 to 1; give own columns from 0 to 39, or -1 | uniform(scores, torch.tensor([[-2], [1]]), 4, random)
 self_index holds a column of a query twice; give each | uniform(scores, torch.tensor([[3, 3], [-1, -1]]), 4, random)
+self_index holds a column of a query twice; give each | uniform(scores, torch.tensor([[0, 0], [-1, -1]]), 4, random)
 inner 0.1 and outer None are no borders of a ring     | ring(scores, own, "0.1", None, 4, random)
 self_index of shape (2,) and torch.bool: give         | uniform(scores, own > 0, 4, random)
 self_index of shape (2,) and torch.uint8: give        | uniform(scores, own.byte(), "all", random)
