@@ -365,7 +365,10 @@ def test_the_default_probe_is_as_accurate_as_scikit_learn_s_logistic_regression(
     from sklearn.linear_model import LogisticRegression
 
     train, test = (clouds(1500, seed=seed, spread=2.5, classes=5, dim=20) for seed in (0, 1))
-    found = run(train, test, setting_scale=scale(epochs=10, batch_size=64)).metrics["top1_percent"]
+    outcome = run(train, test, setting_scale=scale(epochs=10, batch_size=64))
+    found = outcome.metrics["top1_percent"]
+    assert (outcome.right["top1_percent"] == (outcome.predicted == test.labels).numpy()).all()
+    assert found == pytest.approx(100 * outcome.right["top1_percent"].mean())
     vectors = [each.layer("pooled").numpy() for each in (train, test)]
     mean, std = vectors[0].mean(axis=0), vectors[0].std(axis=0)
     model = LogisticRegression().fit((vectors[0] - mean) / std, train.labels.numpy())
