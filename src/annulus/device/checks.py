@@ -99,13 +99,14 @@ def require_range(name: str, index: Int[Tensor, "*b"], first: int, last: int, ex
     Raises:
         InputError: with the lowest and the highest, on a CPU.
     """
-
-    def holds() -> Bool[Tensor, ""]:
-        lowest, highest = index.aminmax()
-        return (lowest >= first) & (highest < last)
-
     if index.numel():
-        require(holds, index.device, lambda: f"{name} holds {index.min()} to {index.max()}", expected)
+        holds, received = lambda: _within(index, first, last), lambda: f"{name} holds {index.min()} to {index.max()}"
+        require(holds, index.device, received, expected)
+
+
+def _within(index: Int[Tensor, "*b"], first: int, last: int) -> Bool[Tensor, ""]:
+    lowest, highest = index.aminmax()
+    return (lowest >= first) & (highest < last)
 
 
 def _refuse(numbers: Sequence[float], fault: Fault) -> None:

@@ -61,18 +61,19 @@ class _Seeing(nn.Module):
                 f"takes floats in [0, 1] (bytes: images.float() / 255) of shape (batch, {channels}, height, width)"
             )
 
-        def in_range() -> Bool[Tensor, ""]:
-            lowest, highest = images.aminmax()  # NaN where a pixel is
-            return (lowest >= -MARGIN) & (highest <= 1 + MARGIN)
-
         # What torch.export writes down can hold no branch that depends on pixels.
         if self.checks_pixels and images.numel() and not torch.compiler.is_exporting():
             require(
-                in_range,
+                lambda: _in_range(images),
                 images.device,
                 lambda: "images from {:.4g} to {:.4g}".format(*images.aminmax()),
                 "an encoder takes RGB in [0, 1] and normalises by itself: divide 0..255 by 255, and leave out NaN",
             )
+
+
+def _in_range(images: Float[Tensor, "..."]) -> Bool[Tensor, ""]:
+    lowest, highest = images.aminmax()  # NaN where a pixel is
+    return (lowest >= -MARGIN) & (highest <= 1 + MARGIN)
 
 
 class Encoder(_Seeing):

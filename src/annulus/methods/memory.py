@@ -189,14 +189,15 @@ def _unit_vectors(name: str, vectors: Tensor, index: Tensor, rows: Float[Tensor,
     if len(index) == 0:  # a batch of none stores none
         return vectors
 
-    def mean_square() -> Float[Tensor, ""]:
-        flat = vectors.reshape(-1)
-        return flat.dot(flat) / len(index)
-
     require(
-        lambda: ~((mean_square() - 1).abs() > LENGTH_ERROR),
+        lambda: ~((_mean_square(vectors) - 1).abs() > LENGTH_ERROR),
         rows.device,
-        lambda: f"{name} of mean squared length {mean_square():.3g}",
+        lambda: f"{name} of mean squared length {_mean_square(vectors):.3g}",
         "a memory holds unit vectors: give torch.nn.functional.normalize(VECTORS, dim=1)",
     )
     return vectors
+
+
+def _mean_square(vectors: Float[Tensor, "b d"]) -> Float[Tensor, ""]:
+    flat = vectors.reshape(-1)
+    return flat.dot(flat) / len(vectors)
