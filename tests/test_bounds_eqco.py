@@ -14,19 +14,20 @@ pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 TEMPERATURE, EQCO_ALPHA = 0.2, 256.0
 
 
+@pytest.mark.parametrize("k", [1, 2, 7])
 @pytest.mark.parametrize("eqco_alpha", [0.5, 7.0, 65536.0])
 def test_a_margin_on_the_negatives_is_the_paper_s_on_the_positive_and_the_estimate_cpc_with_alpha_of_k(
-    eqco_alpha, generator
+    k, eqco_alpha, generator
 ):
     """eqco eq. 1 with eq. 5, m = temperature log(alpha/K); section 3, 9: alpha = (K + 1)/(eqco_alpha + 1)."""
-    positive, negatives = (14 * torch.rand(6, 8, generator=generator, dtype=torch.float64) - 7).split([1, 7], dim=1)
-    shift = TEMPERATURE * math.log(eqco_alpha / 7)
+    positive, negatives = (14 * torch.rand(6, 1 + k, generator=generator, dtype=torch.float64) - 7).split([1, k], dim=1)
+    shift = TEMPERATURE * math.log(eqco_alpha / k)
     by_margin = infonce((positive * TEMPERATURE - shift) / TEMPERATURE, negatives)
     torch.testing.assert_close(infonce(positive, margin(negatives, eqco_alpha)), by_margin)
     for lead in (0.0, 9.0, 1e4):
         eqco, cpc = (
             bound.estimate(positive + lead, negatives, 0.0, present(negatives), lambda: negatives).bound_nats.item()
-            for bound in (InfoNCE(eqco_alpha), CPC(8 / (eqco_alpha + 1)))
+            for bound in (InfoNCE(eqco_alpha), CPC((k + 1) / (eqco_alpha + 1)))
         )
         assert eqco == pytest.approx(cpc, abs=1e-5)
         assert eqco <= math.log(1 + eqco_alpha) + 1e-5

@@ -186,6 +186,15 @@ def test_features_that_are_not_finite_are_refused_by_their_split(part):
         run(given["train"], given["test"], validation=given["validation"])
 
 
+def test_a_nan_among_many_features_is_found_in_whichever_piece_it_is(monkeypatch):
+    monkeypatch.setattr(linear, "ROWS_AT_ONCE", 4)
+    for row in (0, 5, 9):
+        given = clouds(10, seed=0)
+        given.layers["pooled"][row, 1] = torch.nan
+        with pytest.raises(InputError, match=r"^test features hold NaN or infinity"):
+            run(clouds(10, seed=1), given)
+
+
 def test_features_with_a_gradient_are_probed_as_those_without():
     train = clouds(8, seed=0)
     graph = Features({"pooled": train.layers["pooled"].clone().requires_grad_() * 1}, train.labels, train.classes)

@@ -10,6 +10,7 @@ import summary
 
 from annulus.errors import InputError
 from annulus.evals.headlines import HEADLINES
+from annulus.evals.intervals import over_seeds_and_images
 from annulus.files.right import write_right
 
 SEEDS = [0, 4]
@@ -41,6 +42,23 @@ def paths(tmp_path):
     (tmp_path / "prepare.json").write_text(json.dumps({"train_images": 3600}))
     names = ["prepare", *MEASURED, "knn_right", "linear_right"]
     return Namespace(table=tmp_path / "table.csv", **{name: tmp_path / f"{name}.json" for name in names})
+
+
+def test_intervals_of_accuracies_are_also_over_test_images(paths):
+    """Where the seeds are as accurate as each other, with other images right, only the images vary."""
+    of_number = {}
+    for stage, numbers in ACCURACIES.items():
+        of_seed = {number: 60.0 for number in numbers}
+        getattr(paths, stage).write_text(json.dumps({str(seed): of_seed for seed in SEEDS}))
+        of_number |= {number: {seed: np.roll(np.arange(1000) < 600, 7 * seed) for seed in SEEDS} for number in numbers}
+        write_right(getattr(paths, f"{stage}_right"), {number: of_number[number] for number in numbers})
+    summary.main(VARIANT, paths)
+    with paths.table.open() as file:
+        rows = {row["number"]: row for row in csv.DictReader(file)}
+    expected = over_seeds_and_images(np.stack([*of_number["top1_percent"].values()])).times(100).half
+    assert expected > 2
+    for name in ("knn_top1_percent", "nn1_top1_percent", "linear_top1_percent"):
+        assert float(rows[name]["interval"]) == pytest.approx(expected, abs=0.005)
 
 
 def test_headlines_are_means_over_seeds_and_the_table_has_each_seed_and_an_interval(paths, capsys):
