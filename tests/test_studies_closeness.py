@@ -45,6 +45,12 @@ def test_the_numbers_are_those_of_each_view_by_itself(labelled):
     assert found.keys() == set(CLOSENESS)
 
 
+def test_of_fewer_than_ten_other_rows_the_own_one_is_not_among_the_closest():
+    scores, labels = torch.eye(4), torch.tensor([0, 0, 1, 1])
+    found = module._of_scores(scores, torch.arange(4), labels)
+    assert found["closest_of_class_percent"] == pytest.approx(100 / 3)
+
+
 def test_rows_without_a_class_have_no_share_of_one():
     scores, own = torch.eye(3), torch.arange(3)
     found = module._of_scores(scores, own, torch.full((3,), -1))

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 
+from annulus.errors import InputError
 from annulus.evals.intervals import over_seeds_and_images
 from annulus.studies.outcomes import (
     ACCURACIES,
@@ -42,6 +43,13 @@ def test_a_gain_is_taken_in_pairs_of_a_seed_and_an_image():
     assert (found.mean, found.variance) == pytest.approx((expected.mean, expected.variance))
     assert found.mean > 10, "better than the base is above 0"
     assert gain(base, right).mean == pytest.approx(-found.mean)
+
+
+def test_runs_that_saw_other_numbers_of_test_images_are_refused():
+    right, base = drawn(2, 40, 0.7, 0), drawn(2, 40, 0.4, 1)
+    right[1] = right[1][:30]
+    with pytest.raises(InputError, match=r"^seed 1: a run saw 30 test images and its base 40, .*; run both"):
+        gain(right, base)
 
 
 def test_a_point_has_its_accuracies_and_gains_with_intervals_and_a_verdict():

@@ -324,6 +324,24 @@ def test_a_study_of_another_one_has_the_rows_that_it_names_with_its_changes_over
     assert (run.method, run.split, run.views, run.samplers.ball.outer) == ("moco", "lab", "gentle", 0.25)
 
 
+def test_changes_of_another_study_s_row_come_after_what_that_sets_at_a_scale(of_another, monkeypatch):
+    rate = "scales.${scale}.pretrain.learning_rate"
+    scales = {
+        "tiny": {"samplers.ball": {"outer": 0.25}, "scales.tiny.pretrain.learning_rate": 0.1},
+        "demo": {rate: 0.2},
+    }
+    monkeypatch.setitem(OWN["rows"], "ball", {"sampler": "ball", "scales": scales})
+    for own, expected in (
+        ({}, (0.25, 0.1)),
+        ({rate: 0.3}, (0.25, 0.3)),
+        ({"samplers.ball.outer": 0.75}, (0.75, 0.1)),
+        ({rate: 0.3, "scales": {"demo": {}}}, (TREE["samplers"]["ball"]["outer"], 0.3)),
+    ):
+        study = of_another({"study": "real", "of": "rows", "rows": {"ball": own}})
+        run = study.variant("ball", row_at("tiny", study.row("rows", "ball")), 0)
+        assert (run.samplers.ball.outer, run.get("scales.${scale}.pretrain").learning_rate) == expected
+
+
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
@@ -339,3 +357,12 @@ def test_a_study_of_another_one_with_a_fault_is_refused(of_another, changes, sen
     with pytest.raises(InputError) as refused:
         of_another({"study": "real", "of": "rows"} | changes)
     assert str(refused.value).partition("real/params.yaml: ")[2] == sentence
+
+
+def test_a_study_of_one_that_is_itself_of_another_is_told_which(of_another, tmp_path):
+    of_another({"study": "real", "of": "rows"})
+    third = tmp_path / "third/params.yaml"
+    third.parent.mkdir()
+    third.write_text("study: third\nof: real\n")
+    with pytest.raises(InputError, match=r"of: 'real' has the rows or parts of 'rows'; write that$"):
+        Study(tmp_path / "params.yaml", third)

@@ -1,6 +1,7 @@
 """The parts of the study `negatives`: from outcomes over a grid to its tables."""
 
 import json
+import re
 from argparse import Namespace
 from collections.abc import Mapping
 from typing import ClassVar
@@ -61,6 +62,25 @@ def made(tmp_path, monkeypatch):
         return rows_of(arguments.points), rows_of(arguments.figure)
 
     return run
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"estimates": {"counts": [4, 16, 4]}}, "estimates.counts: 4 stands twice; delete one of them"),
+        (
+            {"defaults": {"method": "moco"}},
+            "method 'moco' with split 'none': the estimates score views against the one",
+        ),
+        ({"defaults": {"split": "lab"}}, "method 'ir' with split 'lab': the estimates score views against the one"),
+    ],
+)
+def test_estimates_that_cannot_be_made_are_refused_before_any_training(tmp_path, changes, sentence):
+    own = {name: CONTENT[name] | values for name, values in changes.items()}
+    path = tmp_path / "study.yaml"
+    path.write_text(yaml.safe_dump(CONTENT | {"scale": "tiny"} | own, sort_keys=False))
+    with pytest.raises(InputError, match=re.escape(sentence)):
+        settings.main(Study(stated_params(tmp_path / "root.yaml"), path))
 
 
 def test_a_part_runs_its_whole_grid_with_every_seed(made):

@@ -7,8 +7,9 @@ from annotated_types import Ge, Le, MinLen
 
 from annulus.config.params import Name, plain
 from annulus.config.resolved import IMAGES, RUN, resolved
-from annulus.settings import Rows, Section
-from annulus.studies.grid import Part, part_settings
+from annulus.errors import InputError
+from annulus.settings import Rows, Rule, Section
+from annulus.studies.grid import Part, each_once, part_settings
 from annulus.studies.settings_files import write_settings
 from annulus.studies.study import Settings, Study, StudyParams
 
@@ -19,7 +20,7 @@ class EstimatesParams(Section):
 
     queries: Rows
     repeats: Annotated[int, Ge(2), Le(10**6)]
-    counts: Annotated[list[Rows], MinLen(1)]  # of negatives
+    counts: Annotated[list[Rows], MinLen(1), Rule(each_once)]  # of negatives
     samplers: Annotated[dict[str, Settings], MinLen(1)]
 
 
@@ -35,6 +36,11 @@ def main(study: Study) -> dict[str, Any]:
     params = study.read(NegativesParams)
     own, chosen = {"scale": params.scale, "seeds": params.seeds}, params.estimates
     base = study.variant("estimates", {}, study.params.seeds[0])
+    if (base.method, base.split) != ("ir", "none"):
+        raise InputError(
+            f"{study.path}: defaults: method {base.method!r} with split {base.split!r}: the estimates score views "
+            "against the one memory bank of `ir` without a split; set these, and vary others in `parts`"
+        )
     files = {"images": resolved(base, IMAGES)}
     for part in params.parts:
         files[f"parts/{part}"] = part_settings(study, part)

@@ -49,7 +49,7 @@ def _of_scores(scores: Tensor, own: Tensor, labels: Tensor) -> dict[str, float]:
     number = scores.shape[1] - 1
     hard, hardest = (weights[:, : max(round(share * number), 1)].sum(dim=1).mean() for share in (HARD, HARDEST))
     known = labels[own] >= 0
-    same = labels[closest[known, :CLOSEST]] == labels[own][known, None]
+    same = labels[closest[known, : min(CLOSEST, number)]] == labels[own][known, None]
     numbers = {"hard_weight_percent": hard, "hardest_weight_percent": hardest, "own_rank_percent": rank}
     if known.any():
         numbers["closest_of_class_percent"] = same.float().mean()

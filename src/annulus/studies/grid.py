@@ -13,12 +13,21 @@ from annulus.settings import Rule, Section, Steps
 from annulus.studies.study import Settings, Study, StudyParams
 
 
+def each_once(values: list[Any]) -> None:
+    """
+    Raises:
+        ValueError: for the first value that a list has twice: its runs would count as those of other seeds.
+    """
+    for value in values:
+        if values.count(value) > 1:
+            raise ValueError(f"{shown(value)} stands twice; delete one of them")
+
+
 def _points(values: list[Any]) -> None:
     for value in values:
         if isinstance(value, dict | list):
             raise ValueError(f"{shown(value)} is no value that a setting takes; expected numbers or words")
-        if values.count(value) > 1:
-            raise ValueError(f"{shown(value)} stands twice; delete one of them")
+    each_once(values)
 
 
 Points = Annotated[list[Any], MinLen(1), Rule(_points)]

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from annulus.errors import InputError
 from annulus.evals.intervals import Interval, over_seeds, over_seeds_and_images, verdict
 from annulus.files.results import Number
 from annulus.files.right import Bits
@@ -32,7 +33,17 @@ def accuracy(right: BySeed) -> Interval:
 
 
 def gain(right: BySeed, base: BySeed) -> Interval:
-    """Percentage points above a base, in pairs of a seed and a test image: runs of one seed share weights and order."""
+    """Percentage points above a base, in pairs of a seed and a test image: runs of one seed share weights and order.
+
+    Raises:
+        InputError: when a run and its base saw other numbers of test images, as runs of two scales do.
+    """
+    for seed, bits in right.items():
+        if len(bits) != len(base[seed]):
+            raise InputError(
+                f"seed {seed}: a run saw {len(bits)} test images and its base {len(base[seed])}, so that none can be "
+                "paired; run both at one scale"
+            )
     return over_seeds_and_images(np.stack([bits.astype(np.int8) - base[seed] for seed, bits in right.items()])).times(
         100
     )

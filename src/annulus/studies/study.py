@@ -21,7 +21,7 @@ form share one dvc.yaml, by links, and it reads in each one's params.yaml
 
 `of` another study, the file has only what differs: all keys are the other study's, but for those that stand here. Of
 `defaults` and each of `scales`, keys that do not stand here remain the other study's; rows, parts or generators are
-those that are named here, with their changes.
+those that are named here, with their changes; these also come after what the other study sets at a scale.
 """
 
 import copy
@@ -236,10 +236,11 @@ def content_of(own: Path) -> Settings:
         return content
     known = sorted(path.parent.name for path in own.parent.parent.glob("*/params.yaml"))
     if content["of"] not in known:
-        listed = ", ".join(known) or "none"
-        near = nearest(content["of"], known)
+        near, listed = nearest(content["of"], known), ", ".join(known) or "none"
         raise InputError(f"{own}: of: {shown(content['of'])} is no study{near} (studies: {listed})")
     base = read_tree(own.parent.parent / content["of"] / "params.yaml")
+    if isinstance(whose := base.get("of"), str) and whose != content["of"]:
+        raise InputError(f"{own}: of: {shown(content['of'])} has the rows or parts of {whose!r}; write that")
     merged = base | content
     if "defaults" in content:
         merged["defaults"] = _over(base.get("defaults"), content["defaults"])
@@ -261,13 +262,21 @@ def _over_each(base: Any, changes: Any) -> Any:
 
 def _chosen(base: Any, changes: Any, where: str) -> Any:
     """The names that stand in `changes`, each with its changes; a new one has settings of its own."""
-    layered = _over_each(base, changes)
-    if layered is changes:
+    if not (isinstance(base, dict) and isinstance(changes, dict)):
         return changes
     for name, own in changes.items():
         if name not in base and not own:
             raise InputError(f"{where}: {name!r} is not among those of the other study{nearest(name, base)}")
-    return {name: layered[name] for name in changes}
+    return {name: _entry(base.get(name, {}), own) for name, own in changes.items()}
+
+
+def _entry(base: Any, own: Any) -> Any:
+    """A row, part or generator with its changes, which also come after what the other study sets at each scale."""
+    scales = base.get("scales") if isinstance(base, dict) else None
+    if isinstance(scales, dict) and isinstance(own, dict) and "scales" not in own:
+        after = {scale: {key.replace("${scale}", scale): own[key] for key in own} for scale in scales}
+        own = own | {"scales": _over_each(scales, after)}
+    return _over(base, own)
 
 
 def _changed(tree: Settings, settings: Mapping[str, Any], scale: str, source: str) -> AllParams:

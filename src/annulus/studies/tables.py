@@ -57,8 +57,9 @@ class RowsParams(StudyParams):
 
 
 def row_at(scale: str, row: Settings) -> Settings:
-    """A row's settings, over which stand those of its `scales` for this scale."""
-    return {key: value for key, value in row.items() if key != "scales"} | row.get("scales", {}).get(scale, {})
+    """A row's settings, and after them those of its `scales` for this scale."""
+    scaled = row.get("scales", {}).get(scale, {})
+    return {key: value for key, value in row.items() if key != "scales" and key not in scaled} | scaled
 
 
 def _check_scales(scales: Any, known: Iterable[str], where: str) -> None:

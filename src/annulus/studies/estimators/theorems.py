@@ -66,7 +66,7 @@ def case(params: TheoremsParams, drawn: CorrelatedGaussians, critic: CorrelatedG
 
 
 def variance(params: TheoremsParams, of: Case, sampler: Sampler, draws_name: str, seed: int) -> float:
-    """Variance of a single query's estimate over draws of its negatives, mean over queries."""
+    """Variance of a single query's estimate over draws of its negatives, mean over the first 50 queries."""
     draws = generator(seed, "theorems", "variance", draws_name)
     some = range(min(50, len(of.self_index)))
     spreads = [
