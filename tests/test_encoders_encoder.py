@@ -4,6 +4,7 @@ import inspect
 import json
 from dataclasses import asdict, replace
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -159,6 +160,16 @@ def test_images_of_other_types_or_channels_are_refused():
     unchecked = inspect.unwrap(type(encoder).map_and_pooled)  # tests check types before
     with pytest.raises(InputError, match=r"images are uint8 of .* \(bytes: images.float\(\) / 255\)"):
         unchecked(encoder, torch.zeros(2, 3, 8, 8, dtype=torch.uint8))
+
+
+def test_a_configuration_that_cannot_be_written_leaves_the_files_that_are_there(tmp_path, monkeypatch):
+    weights = tmp_path / "encoder.safetensors"
+    save_encoder(build_encoder(SMALL, 0), weights)
+    other = build_encoder(replace(SMALL), 1)
+    object.__setattr__(other.config, "view_size", np.int64(16))
+    with pytest.raises(TypeError):
+        save_encoder(other, weights)
+    assert_equal(load_encoder(weights).state_dict(), build_encoder(SMALL, 0).state_dict())
 
 
 @pytest.mark.parametrize("name", ["encoder.json", "rate0.5", "encoder"])

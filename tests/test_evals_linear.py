@@ -186,6 +186,15 @@ def test_features_that_are_not_finite_are_refused_by_their_split(part):
         run(given["train"], given["test"], validation=given["validation"])
 
 
+@pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
+def test_a_probe_learns_also_within_a_loop_s_validation(context):
+    """As Lightning calls it: features too are made there."""
+    alone = run(clouds(40, seed=0), clouds(20, seed=1))
+    with context():
+        found = run(clouds(40, seed=0), clouds(20, seed=1))
+    assert (found.metrics, found.history) == (alone.metrics, alone.history)
+
+
 def test_a_nan_among_many_features_is_found_in_whichever_piece_it_is(monkeypatch):
     monkeypatch.setattr(linear, "ROWS_AT_ONCE", 4)
     for row in (0, 5, 9):

@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from method_cases import DIM, Given, views_of
 from torch import nn
 
+from annulus.methods import simo
 from annulus.methods.keys import KeyEncoder
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
@@ -87,3 +88,31 @@ def test_asking_which_images_are_shown_draws_nothing():
     for shown in keys.shown(BATCH, 2):
         assert [each.rows.tolist() for each in shown] == 2 * [list(range(BATCH))]
     assert torch.equal(keys.generator.get_state(), state)
+
+
+class Deep(Given):
+    """`Given` with a batch-norm of a kind that is not normalised in groups."""
+
+    def __init__(self, kind):
+        super().__init__(torch.Generator())
+        self.norm = kind(3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "groups", "said"),
+    [(nn.SyncBatchNorm, 2, True), (nn.BatchNorm3d, 2, True), (nn.BatchNorm3d, 1, False), (nn.BatchNorm2d, 2, False)],
+)
+def test_layers_that_shuffle_groups_leave_as_they_are_are_named(kind, groups, said, caplog):
+    KeyEncoder(Deep(kind), 0.75, groups, seed=0)
+    assert (f"shuffle_groups {groups} leaves layers {kind.__name__} as they are" in caplog.text) == said
+
+
+def test_simo_for_a_loop_of_several_processes_synchronises_queries_and_keys(monkeypatch):
+    """As the pipeline does; arXiv:2010.01929, Appendix B.1. The weights are the network's own."""
+    made = []
+    monkeypatch.setattr(simo, "world_size", lambda: 2)
+    monkeypatch.setattr(simo, "synchronised", lambda module: made.append(module) or module)
+    network = nn.Sequential(nn.Flatten(), nn.utils.skip_init(nn.Linear, 12, 4), nn.BatchNorm1d(4))
+    for batch_norm in ("sync", "shuffle"):
+        simo.SiMo.create(network, images=9, dim=4, batch_norm=batch_norm, shuffle_groups=2)
+    assert made == [network]

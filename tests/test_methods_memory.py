@@ -6,9 +6,11 @@ from collections import deque
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+import annulus
 from annulus.errors import InputError
 from annulus.methods.memory import KeyQueue, MemoryBank, most_keys
 
@@ -148,3 +150,32 @@ def test_a_queue_of_whole_epochs_holds_at_most_so_many_keys_of_an_image():
     """17 keys: an image is last in one epoch, anywhere in the next of 15, and first in the one after."""
     for length, most in ((1, 1), (2, 2), (15, 2), (16, 2), (17, 3), (31, 3), (32, 4)):
         assert most_keys(length, epoch_images=15) == most
+
+
+@pytest.mark.parametrize(("batch", "queue"), [(24, 40), (36, 150), (10, 1)])
+def test_a_loop_that_leaves_out_the_last_batch_or_keeps_it_finds_all_keys_of_an_image(batch, queue, generator):
+    """Of 50 images: an epoch of a DataLoader shows 48, 36 or 50; a batch is longer than no queue."""
+    network = nn.Sequential(nn.Flatten(), nn.utils.skip_init(nn.Linear, 12, 4))
+    method = annulus.MoCo.create(network, images=50, dim=4, queue=max(queue, batch), shuffle_groups=1)
+    [held] = method.queues
+    for drop_last in (True, False):
+        for _ in range(8):
+            for index in torch.randperm(50, generator=generator).split(batch):
+                if drop_last and len(index) < batch:
+                    continue
+                held.push(embeddings(len(index), generator), index)
+                places = held.own(torch.arange(50))
+                assert sorted(places[places >= 0].tolist()) == (held.images >= 0).nonzero()[:, 0].tolist()
+
+
+def test_more_keys_of_an_image_than_its_queue_was_told_are_refused_and_can_be_told(generator):
+    network = nn.Sequential(nn.Flatten(), nn.utils.skip_init(nn.Linear, 12, 4))
+    [held] = annulus.MoCo.create(network, images=50, dim=4, queue=40, shuffle_groups=1).queues
+    index = torch.tensor([7, 7, 7, 8])
+    held.push(embeddings(4, generator), index)
+    assert held.own(torch.tensor([8])).tolist() == [[3, -1]]
+    with pytest.raises(InputError, match="more than 2 keys in the queue of 40; give `keys_per_image`"):
+        held.own(index)
+    told = annulus.MoCo.create(network, images=50, dim=4, queue=40, shuffle_groups=1, keys_per_image=3)
+    told.queues[0].push(embeddings(4, generator), index)
+    assert told.queues[0].own(index[2:]).tolist() == [[2, 1, 0], [3, -1, -1]]

@@ -43,6 +43,14 @@ def own_of(own, query):
     return [] if own is None else [int(own[query])]
 
 
+def test_a_mask_over_all_columns_leaves_out_the_query_s_own_ones_too():
+    scores, own = torch.tensor([[9.0, 3.0, 2.0, 1.0]]), torch.tensor([[0, -1]])
+    chosen = Selection(None, torch.tensor([[True, True, False, True]]), own)
+    assert chosen.gather(scores).tolist() == [[-torch.inf, 3.0, -torch.inf, 1.0]]
+    assert chosen.counts(scores).tolist() == [2]
+    assert chosen.marked(scores).tolist() == [[False, True, False, True]]
+
+
 def test_the_closest_are_the_first_of_the_ranked_others(scores, own):
     """The first percent of the other columns, counted in exact fractions; the scores stay as they are."""
     others, before = COLUMNS if own is None else COLUMNS - 1, scores.clone()

@@ -289,9 +289,33 @@ values [[1.0]]: give a finite number of each seed     | annulus.over_seeds([[1.0
 pooled has 2 rows, labels 1: give a row and a label   | Features({"pooled": unit}, own[:1], "ab")
 labels are torch.int32 of 1 axes; give each image's   | Features({"pooled": unit}, own.int(), "ab")
 labels from 0 to 1 with 1 classes: give each image    | Features({"pooled": unit}, own, "a")
+mean (0.5, nan, 0.5): give 3 numbers of pixels in [0, | annulus.build_encoder(config(mean=(0.5, nan, 0.5)), 0)
+std (1.0, -1.0, 1.0): give 3 numbers, 0 or more, one  | annulus.build_encoder(config(split=lab, std=(1, -1, 1)), 0)
+mean (inf, 0.0, 0.0): give 3 numbers, one for each    | annulus.build_encoder(config(split=lab, mean=(inf, 0, 0)), 0)
+sigma inf of a frequency split is no width; take more | annulus.views.FrequencySplit(inf)
+sigma 'a' of a frequency split is no width; take more | annulus.views.FrequencySplit("a")
+all 2 columns are of a query's own image, so that non | uniform(scores[:, :2], torch.tensor([[0, 1]] * 2), 3, random)
+config is a NoneType; give annulus.ContrastConfig(SAM | Contrast(None, 40, 0, torch.device("cpu"))
+index is torch.float32 of 1 axes; give whole numbers, | contrast(scores, own.float(), self_index=own)
+index holds -1 to 0; give numbers of the 40 training  | in_groups(scores, own - 1, self_index=own)
+scores of shape (2, 39) for 2 queries and columns of 40 images; give | in_groups(scores[:, 1:], own, self_index=own)
+scores of shape (2, 40) for 1 queries and columns of 40 | in_groups(scores, own[:1], positive=scores[0, :1])
+scores of shape (2, 40) for 2 queries and columns of -1 | in_groups(scores, own, self_index=own, column_images=[0] * 40)
+column_images holds 40 to 40; give numbers | in_groups(scores, own, self_index=own, column_images=ids[0] + 40)
+views are a NoneType; SimCLR takes a list of 2        | by_hand(SimCLR, dim=3).loss(None, own)
+train is a list; give annulus.Features, as extract_fe | annulus.probe_features([1], known)
+test is a Tensor; give annulus.Features, as extract_  | annulus.probe_features(known, unit)
+an image of the batch has more than 1 keys in the queue of 4; give `keys | twice_in(KeyQueue(4, 2, random, 1)).own(own)
+colours are changed in place, without a gradient, and | jitter(torch.rand(2, 3, 8, 8, requires_grad=True), random)
+images of 9 x 12 pixels: give a jigsaw square views   | jigsaw(torch.rand(2, 3, 9, 12), random, 2, slice(2))
+[0.0, 1.0, 0.0]                                       | [*config(mean=(0, 1, 0), std=(1, 1, 1)).mean]
+[1.0, 0.5]                                            | [*config(std=(numpy.float32(1), numpy.float64(0.5))).std]
+1.0                                                   | annulus.views.FrequencySplit(1).sigma
+validation_percent None: adaptive annealing by epochs | AdaptiveEpochAnnealing(0.1, 3).begin().after_epoch(None)
 """
 SAID = """
 import sys
+import numpy
 import torch
 import annulus
 from math import inf, nan
@@ -300,11 +324,13 @@ from annulus import SimCLR
 from annulus import extract_features
 from annulus.bounds import MLCPC, InfoNCE, cpc, infonce, mlcpc
 from annulus.errors import InputError
-from annulus.negatives import Cave, Clusters, Ring, Uniform, ball, cave, ring, uniform
+from annulus.negatives import AdaptiveEpochAnnealing, Cave, Clusters, Ring, Uniform, ball, cave, ring, uniform
+from annulus.views.jigsaw import jigsaw
 scores, own, random, unit = torch.zeros(2, 40), torch.arange(2), torch.Generator(), torch.eye(2)
 contrast, network = Contrast(ContrastConfig(), 40, 0, torch.device("cpu")), torch.nn.Linear(2, 3)
 own_encoder = ModuleEncoder(torch.nn.Flatten(), dim=48)
 own_sampler = type("Own", (Uniform,), {"clustering": "image"})()
+own_groups = type("Own", (Uniform,), {"clustering": "images"})()
 square, spoilt = torch.zeros(1, 3, 4, 4, dtype=torch.uint8), scores.clone()
 ids = torch.zeros(1, 40, dtype=torch.int64)
 spoilt[0, 1] = nan
@@ -313,6 +339,12 @@ caves = ContrastConfig(Cave(outer=0.5, clusters=2, runs=1, iterations=2, keep="o
 def config(**changes):
     whole = dict(architecture="convnet", stem="cifar", head="linear", embedding_dim=4, view_size=8, split=None)
     return EncoderConfig(**{**whole, "mean": (0.5,) * 3, "std": (0.5,) * 3, **changes})
+lab = annulus.views.ColourSplit("lab")
+jitter = annulus.views.ColourJitter(probability=1.0, brightness=0.4, contrast=0.4, saturation=0.4, hue=0.1)
+in_groups = Contrast(ContrastConfig(own_groups), 40, 0, torch.device("cpu"))
+def twice_in(queue):
+    queue.push(unit, own * 0)
+    return queue
 def by_hand(method, **settings):
     return method.create(network, **{"images": 9, "dim": 4, **settings})
 for call in sys.argv[1:]:

@@ -6,7 +6,7 @@ from settings import load, refusal, run
 
 from annulus.errors import InputError
 from annulus.views.patches import views_of
-from annulus.views.recipe import augment
+from annulus.views.recipe import augment, center_view
 from annulus.views.settings import Patches, ViewSet
 from annulus.views.shown import Shown, seen_in
 
@@ -64,6 +64,11 @@ def test_each_patch_has_its_own_generator_s_view_and_a_share_of_the_rows_is_that
     flipped = (first != second).flatten(1).any(dim=1)
     assert 10 < flipped.sum() < 40
     assert torch.equal(first[flipped].flip(3), second[flipped])
+
+
+def test_of_no_image_there_are_no_patches_and_no_centre():
+    assert [tuple(view.shape) for view in patches(4, coordinates(3, 40)[:0])] == [(0, 3, 8, 8)] * 2
+    assert center_view(coordinates(3, 40)[:0], 8, sizes=torch.zeros(0, 2, dtype=torch.int64)).shape == (0, 3, 8, 8)
 
 
 def test_without_patches_views_are_those_of_augment_with_the_same_draws():

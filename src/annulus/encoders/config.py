@@ -1,6 +1,7 @@
 """The configuration from which an encoder is rebuilt, and its check when it is read."""
 
 from dataclasses import dataclass
+from math import inf, isfinite
 from typing import Any, Literal, Self, get_args
 
 from annulus.encoders.convnets import CONVNETS
@@ -102,6 +103,11 @@ class EncoderConfig(_Stemmed):
         for name, most in MOST.items():
             if type(given := getattr(self, name)) is not int or not 1 <= given <= most:
                 raise InputError(f"{name} {shown(given)}: give a whole number from 1 to {most:,}")
+        for name in ("mean", "std"):
+            try:  # as float: whole numbers would make a buffer of whole numbers, which cuts off pixels
+                object.__setattr__(self, name, tuple(map(float, getattr(self, name))))
+            except (TypeError, ValueError):
+                raise self._refused(name) from None
         object.__setattr__(self, "std", tuple(one or 1.0 for one in self.std))
         self.check_stem()
         if self.patch and self.view_size % self.patch:
@@ -114,15 +120,24 @@ class EncoderConfig(_Stemmed):
         """Refuse means and deviations of other channels or, of RGB, other units.
 
         Raises:
-            InputError: unless there is one for each channel, of RGB in [0, 1].
+            InputError: unless there is a finite one for each channel, of RGB in [0, 1]; for a deviation below 0.
         """
-        planes = 3 if self.split is None else sum(self.split.planes)
         for name in ("mean", "std"):
             given = getattr(self, name)
-            many = isinstance(given, tuple | list) and len(given) == planes
-            if not many or (self.split is None and not all(0 <= one <= 1 for one in given)):
-                scale = " of pixels in [0, 1]" if self.split is None else ""
-                raise InputError(f"{name} {shown(given)}: give {planes} numbers{scale}, one for each channel")
+            least = 0 if self.split is None or name == "std" else -inf
+            most = 1 if self.split is None else inf
+            if len(given) != self._channels or not all(isfinite(one) and least <= one <= most for one in given):
+                raise self._refused(name)
+
+    def _refused(self, name: str) -> InputError:
+        scale = " of pixels in [0, 1]" if self.split is None else ", 0 or more" if name == "std" else ""
+        return InputError(
+            f"{name} {shown(getattr(self, name))}: give {self._channels} numbers{scale}, one for each channel"
+        )
+
+    @property
+    def _channels(self) -> int:
+        return 3 if self.split is None else sum(self.split.planes)
 
     @property
     def planes(self) -> int:

@@ -162,6 +162,9 @@ class GroupedBatchNorm2d(_Grouped, nn.BatchNorm2d):
     __doc__ = _Grouped.__doc__
 
 
+GROUPED = {GroupedBatchNorm1d.__name__, GroupedBatchNorm2d.__name__}
+
+
 def convert(module: nn.Module, groups: int) -> nn.Module:
     """The module with each batch-norm replaced by a grouped one of the same weights, statistics and names.
 

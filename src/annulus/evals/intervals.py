@@ -89,7 +89,7 @@ def over_seeds_and_images(table: Shaped[np.ndarray, "s n"]) -> Interval:
     is None), since other seeds may differ by more than images do.
 
     With the mean squares of seeds, of images and of the rest, the variance of the mean is estimated by
-    (MS_seeds + max(MS_images - MS_rest, 0)) / (S n).
+    (MS_seeds + max(MS_images - MS_rest, 0)) / (S n). Where the interval over the seeds alone is wider, it is that one.
 
     >>> correct = torch.rand(3, 1000, generator=torch.Generator().manual_seed(0)) < 0.8  # three seeds, 1000 images
     >>> accuracy = annulus.over_seeds_and_images(correct.numpy()).times(100)

@@ -195,6 +195,9 @@ def probe_features(
             f"inputs {params.inputs!r} makes each epoch's views of images anew, and features have no images; give "
             'inputs="features"'
         )
+    for name, given in (("train", train), ("test", test)):
+        if not isinstance(given, Features):
+            raise InputError(f"{name} is a {type(given).__name__}; give annulus.Features, as extract_features returns")
     features = train.layer(params.layer).detach()
     if validation is None:
         validation = Features({params.layer: features[:0]}, train.labels[:0], train.classes)
@@ -206,9 +209,9 @@ def probe_features(
                 f"{name} features hold NaN or infinity, which no probe learns from; leave such images out, or embed "
                 "them by an encoder that gives finite numbers"
             )
-    probe = standardised(features, len(train.classes)).to(device)
-    batches = feature_batches(features, train.labels, scale.batch_size, seed, device)
-    with few_threads(features[0].numel()):
+    with few_threads(features[0].numel()), torch.inference_mode(False), torch.enable_grad():  # whoever calls it
+        probe = standardised(features, len(train.classes)).to(device)
+        batches = feature_batches(features, train.labels, scale.batch_size, seed, device)
         history = fit(probe, batches, params, scale, CosineSchedule(), validation)
     return _outcome(probe, history, test, params)
 

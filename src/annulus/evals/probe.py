@@ -34,7 +34,7 @@ class Probe(nn.Module):
 def standardised(features: Float[Tensor, "n ..."], classes: int) -> Probe:
     """A probe that brings every dimension to mean 0 and variance 1 over these features.
 
-    A dimension that never varies is left at 0.
+    A dimension that never varies, or a millionth as much as the one that varies most, is left at 0.
     """
     flat = features.flatten(1)
     mean, std = _moments(flat)

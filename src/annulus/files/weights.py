@@ -41,9 +41,10 @@ def write_pair(
 
     Floats are written as float32, in which the configuration builds the network again.
     """
+    text = json.dumps(asdict(config), indent=2, sort_keys=True) + "\n"  # before anything is written
     state = {name: one.float() if one.is_floating_point() else one for name, one in network.state_dict().items()}
     write_tensors(weights, state, metadata, ready=partial(described.unlink, missing_ok=True))
-    write_text(described, json.dumps(asdict(config), indent=2, sort_keys=True) + "\n")
+    write_text(described, text)
 
 
 def load_network(

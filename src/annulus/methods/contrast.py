@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from annulus.bounds.bound import Estimate
-from annulus.device.checks import check
+from annulus.device.checks import check, require_range
 from annulus.device.rng import DrawingOnDevice, derive
 from annulus.errors import InputError
 from annulus.methods.contrast_config import END, ContrastConfig, Progress
@@ -52,6 +52,8 @@ class Contrast(DrawingOnDevice):
 
         `views`: the queries of each image in a batch, one view of all images after the other.
         """
+        if not isinstance(config, ContrastConfig):
+            raise InputError(f"config is a {type(config).__name__}; give annulus.ContrastConfig(SAMPLER, ...)")
         super().__init__(seed, "negatives", name, device=device)
         self.config, self.seed, self.name, self.views = config, seed, name, views
         self.bound = config.bound.begin()  # a bound may keep an estimate of its own for each memory
@@ -115,6 +117,8 @@ class Contrast(DrawingOnDevice):
         for name, given in (("index", index), ("self_index", self_index), ("positive", positive)):
             if not isinstance(given, Tensor) and (given is not None or name == "index"):
                 raise InputError(f"{name} is a {type(given).__name__}; give a tensor")
+        if index.dtype not in (torch.int32, torch.int64) or index.ndim != 1:
+            raise InputError(f"index is {index.dtype} of {index.ndim} axes; give whole numbers, one for each query")
         if not isinstance(scores, Tensor | Scores):
             raise InputError(f"scores are a {type(scores).__name__}; give a tensor, a row per query")
         if not isinstance(progress, Progress):
@@ -136,7 +140,7 @@ class Contrast(DrawingOnDevice):
             self.config.negatives,
             Shared(self.generator, self.views),
             progress.annealing,
-            self._clusters("clusters", index, column_images),
+            self._clusters("clusters", index, column_images, similarity.shape),
         )
         neighbours = self._neighbours(similarity, index, self_index, column_images, progress.training)
         if neighbours is not None and not self._had_neighbours:
@@ -168,7 +172,7 @@ class Contrast(DrawingOnDevice):
         """Further positives, or None when there are none yet."""
         if self.config.neighbours is None:
             return None
-        clusters = self._clusters("neighbour_clusters", index, column_images)
+        clusters = self._clusters("neighbour_clusters", index, column_images, scores.shape)
         return self.config.neighbours.find(scores, self_index, training, clusters)
 
     def _check_clusters(self) -> None:
@@ -203,11 +207,27 @@ class Contrast(DrawingOnDevice):
 
         check((scores > positive.detach().view(-1, 1)).sum(dim=1).median(), warn)
 
-    def _clusters(self, buffer: str, index: Int[Tensor, "b"], column_images: ColumnImages) -> Clusters | None:
-        """The clusters of columns and queries, by the images that they are of."""
+    def _clusters(
+        self, buffer: str, index: Int[Tensor, "b"], column_images: ColumnImages, shape: torch.Size
+    ) -> Clusters | None:
+        """The clusters of columns and queries, by the images that they are of.
+
+        Raises:
+            InputError: for other images than those of training, or another number of them than the scores' `shape`.
+        """
         of_images = getattr(self, buffer)
         if len(of_images) == 0:
             return None
+        images = self.images if column_images is None else getattr(column_images, "shape", [-1])[-1]
+        if shape != (len(index), images):
+            raise InputError(
+                f"scores of shape {tuple(shape)} for {len(index)} queries and columns of {images} images; give a row "
+                "for each query, and with `column_images`, a tensor, the image of each column"
+            )
+        require_range("index", index, 0, self.images, f"give numbers of the {self.images} training images")
+        if column_images is not None:
+            expected = f"give numbers of the {self.images} training images, or -1"
+            require_range("column_images", column_images, -1, self.images, expected)
         if column_images is None:
             return Clusters(of_images, of_images[:, index])
         found = of_images[:, column_images.clamp_min(0)]

@@ -4,7 +4,7 @@ from numbers import Integral, Real
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from annulus.device.checks import require, require_range
@@ -135,7 +135,11 @@ class KeyQueue(nn.Module):
         self.next.add_(len(keys)).remainder_(length)
 
     def own(self, index: Int[Tensor, "b"]) -> Int[Tensor, "b w"]:
-        """Positions of the keys of each image in `index`, newest first, padded with -1."""
+        """Positions of the keys of each image in `index`, newest first, padded with -1.
+
+        Raises:
+            InputError: where an image has more than `keys_per_image`, on a CPU.
+        """
         length = len(self.images)
         newest_first = (self.next - 1 - torch.arange(length, device=self.next.device)) % length
         # Sorting and looking up takes a tenth of the time of comparing each image with each place.
@@ -143,11 +147,23 @@ class KeyQueue(nn.Module):
         images, order = self.images[newest_first].sort(stable=True)
         found = torch.searchsorted(images, index.to(images.dtype))[:, None]
         found = (found + torch.arange(self.keys_per_image, device=found.device)).clamp(max=length - 1)
+        require(
+            lambda: ~_goes_on(images, index, found[:, -1]).any(),
+            index.device,
+            lambda: f"an image of the batch has more than {self.keys_per_image} keys in the queue of {length}",
+            "give `keys_per_image`, the most that one may have, as where images are drawn with replacement",
+        )
         places = torch.where(images[found] == index[:, None], newest_first[order[found]], -1)
         # Beyond the last place, the clamp repeats it.
         repeated = torch.zeros_like(places, dtype=torch.bool)
         repeated[:, 1:] = found[:, 1:] == found[:, :-1]
         return places.masked_fill(repeated, -1)
+
+
+def _goes_on(images: Int[Tensor, "n"], index: Int[Tensor, "b"], last: Int[Tensor, "b"]) -> Bool[Tensor, "b"]:
+    """True where the sorted images hold an image once more beyond a place."""
+    further = (last + 1).clamp(max=len(images) - 1)
+    return (images[further] == index) & (further > last)
 
 
 def most_keys(length: int, epoch_images: int) -> int:

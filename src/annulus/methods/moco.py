@@ -73,7 +73,8 @@ class MoCo(Method):
         self.keys = KeyEncoder(encoder, params.momentum, params.shuffle_groups, setting.seed, setting.own_views)
         # A queue starts from CPU draws, so that a GPU starts from the same keys.
         starts = [generator(setting.seed, "queue", name) for name in encoder.names]
-        most = most_keys(setting.queue, setting.epoch_images)
+        most = setting.keys_per_image
+        most = most_keys(setting.queue, setting.epoch_images) if most is None else most
         self.queues = nn.ModuleList(KeyQueue(setting.queue, params.embedding_dim, start, most) for start in starts)
         self.to(setting.device)
 
@@ -89,6 +90,7 @@ class MoCo(Method):
         momentum: float = 0.999,
         queue: int = 65536,
         shuffle_groups: int = 8,
+        keys_per_image: int | None = None,
         seed: int = 0,
     ) -> Self:
         """MoCo for your own loop, with the defaults of He et al. 2020, arXiv:1911.05722, Section 3.3 and Algorithm 1.
@@ -97,6 +99,8 @@ class MoCo(Method):
         Training images are numbered from 0 to `images` - 1. `contrast`: negatives and bound. By default InfoNCE with
         the whole queue. `queue`: its keys, at least a batch. `shuffle_groups`: parts of a shuffled batch whose keys are
         normalised apart, 8 as on the paper's 8 GPUs; the batch is a multiple of it, and 1 leaves batch-norm as it is.
+        `keys_per_image`: the most keys of one image in the queue. By default as many as there can be where an epoch
+        shows no image twice; images drawn with replacement have more.
 
         Raises:
             InputError: when a setting is outside its limits, or the encoder gives no embeddings of `dim` numbers.
@@ -109,6 +113,7 @@ class MoCo(Method):
             contrast or ContrastConfig(),
             seed,
             queue,
+            keys_per_image,
             temperature=temperature,
             momentum=momentum,
             shuffle_groups=shuffle_groups,

@@ -98,10 +98,13 @@ class SiMo(Method):
         `encoder`: an encoder of annulus, or any module that embeds a batch as (batch, dim); then `dim` is needed.
         Training images are numbered from 0 to `images` - 1. `contrast`: negatives and bound. By default InfoNCE with
         all other keys of the batch; the paper adds EqCo's margin: bound=annulus.bounds.InfoNCE(eqco_alpha=65536.0).
+        `batch_norm`: "sync" of several processes replaces the batch-norm layers of `encoder` too, around their weights.
 
         Raises:
             InputError: when a setting is outside its limits, or the encoder gives no embeddings of `dim` numbers.
         """
+        if batch_norm == "sync" and world_size() > 1 and isinstance(encoder, nn.Module):
+            encoder = synchronised(encoder)
         return cls._by_hand(
             encoder,
             SiMoSettings,

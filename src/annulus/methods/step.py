@@ -66,6 +66,7 @@ class Setting(NamedTuple):
     seed: int
     device: torch.device
     own_views: bool = False  # of several processes each brings its own images' views, whatever a shuffling wants
+    keys_per_image: int | None = None  # the most keys of one image in a queue; None: what such epochs make
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,7 @@ class Method(nn.Module):
         contrast: ContrastConfig,
         seed: int,
         queue: int = 0,
+        keys_per_image: int | None = None,
         **settings: Any,
     ) -> Self:
         """The method for a loop of one's own, on the network's device.
@@ -134,7 +136,9 @@ class Method(nn.Module):
         # `warmup` and `head` are for who trains and who builds the encoder; a method reads neither.
         made = kind(negatives=drawn, embedding_dim=width, warmup=0.0, head="linear", **settings)
         device = next((weight.device for weight in encoder.parameters()), torch.device("cpu"))
-        return cls(encoder, made, Setting(contrast, images, images, queue, seed, device, own_views=True))
+        # An epoch without its last, smaller batch shows more than half of the images, whatever the batch is.
+        least = images // 2 + 1
+        return cls(encoder, made, Setting(contrast, images, least, queue, seed, device, True, keys_per_image))
 
     def check(self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"]) -> None:
         """Refuse what is no batch.
@@ -143,6 +147,8 @@ class Method(nn.Module):
             InputError: unless `views` are as many tensors as the method sees, and `index` numbers the batch's images,
                 each once where the batch holds the negatives.
         """
+        if not isinstance(views, Tensor | Sequence):
+            raise InputError(f"views are a {type(views).__name__}; {type(self).__name__} takes a list of {self.views}")
         kinds = {type(each).__name__ for each in views if not isinstance(each, Tensor)}
         if isinstance(views, Tensor) or len(views) < self.views or kinds:
             given = (

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Gt, Le
 
+from annulus.errors import InputError
 from annulus.settings import Section, Steps
 
 PartOfTraining = Annotated[float, Gt(0), Le(1)]
@@ -155,7 +156,8 @@ class AdaptiveProgress:
 
     def after_epoch(self, validation_percent: float | None) -> None:
         if self.watches_accuracy:
-            assert validation_percent is not None  # Training refuses this policy without a validation part
+            if validation_percent is None:
+                raise InputError("validation_percent None: adaptive annealing by epochs waits for an accuracy; give it")
             self._observe(validation_percent)
 
     def _observe(self, score: float) -> None:

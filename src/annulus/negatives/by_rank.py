@@ -213,6 +213,12 @@ def _of_all(scores: Float[Tensor, "b n"], self_index: SelfIndex, k: Count, gener
         picked = integers(columns - 1, queries, k, generator)
         return Selection(picked + (picked >= self_index[:, None]))
     others = columns - (self_index >= 0).sum(dim=1, keepdim=True)
+    require(
+        lambda: (others > 0).all(),
+        scores.device,
+        lambda: f"all {columns} columns are of a query's own image, so that none is left to draw",
+        "take a larger memory",
+    )
     return Selection(_others(self_index, columns, (fractions(queries, k, generator) * others).long()))
 
 

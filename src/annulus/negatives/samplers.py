@@ -47,8 +47,8 @@ class Sampler(Section):
 
     @property
     def shares(self) -> tuple[float, float]:
-        """(inner, outer) border of the set, as fractions of the memory, closest first."""
-        raise NotImplementedError(f"{type(self).__name__} has no shares: the (inner, outer) borders of its set")
+        """(inner, outer) border of the set, as fractions of the memory, closest first; by default all of it."""
+        return 0.0, 1.0
 
     @property
     def clustering(self) -> Clustering | Literal["images"] | None:

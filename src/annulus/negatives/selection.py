@@ -42,7 +42,7 @@ class Selection:
     def counts(self, scores: Num[Tensor, "b n"]) -> Int[Tensor, "b"]:
         """Number of selected columns for each query; a repeated column counts as often as it is selected."""
         if self.mask is not None:
-            return self.mask.sum(dim=1)
+            return (self.mask if self.index is not None else self.marked(scores)).sum(dim=1)
         columns = scores.shape[1] if self.index is None else self.index.shape[1]
         every = torch.full((len(scores),), columns, device=scores.device)
         return every if self.own is None else every - (self.own.view(len(scores), -1) >= 0).sum(dim=1)
@@ -50,7 +50,10 @@ class Selection:
     def marked(self, scores: Num[Tensor, "b n"]) -> Bool[Tensor, "b n"]:
         """Mask of the selected columns among all."""
         if self.index is None:
-            return ~own_columns(scores, self.own) if self.mask is None else self.mask
+            if self.own is None and self.mask is not None:
+                return self.mask
+            others = ~own_columns(scores, self.own)
+            return others if self.mask is None else others & self.mask
         counts = torch.zeros_like(scores, dtype=torch.int32)
         kept = torch.ones_like(self.index, dtype=torch.int32) if self.mask is None else self.mask.int()
         # A place that is left out may repeat a selected column: a sum keeps that column, whatever the order.

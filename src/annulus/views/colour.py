@@ -64,6 +64,7 @@ def blend_(
     With the right shares this is brightness, contrast or saturation, so that one pass serves images whose
     orders of the three differ.
     """
+    _check_no_gradient(images)
     factor, mean_share, grey_share = (share[:, None, None] for share in (factor, mean_share, grey_share))
     grey = luma(images)
     mean = grey.mean(dim=(1, 2), keepdim=True)
@@ -81,6 +82,7 @@ def turn_hue_(images: Float[Tensor, "b 3 h w"], turn: Float[Tensor, "b"]) -> Flo
 
     Source: Smith 1978, "Color gamut transform pairs". A test compares the closed form with torchvision.
     """
+    _check_no_gradient(images)
     red, green, blue = images.unbind(dim=1)
     largest, smallest = torch.maximum(red, green), torch.minimum(red, green)
     torch.maximum(largest, blue, out=largest)
@@ -101,6 +103,11 @@ def turn_hue_(images: Float[Tensor, "b 3 h w"], turn: Float[Tensor, "b"]) -> Flo
     green_and_blue = images[:, 1:]
     torch.addcmul(beyond[:, None], sixfold[:, None], green_and_blue, value=-1, out=green_and_blue)
     return torch.clamp(images, smallest[:, None], largest[:, None], out=images)
+
+
+def _check_no_gradient(images: Float[Tensor, "b 3 h w"]) -> None:
+    if images.requires_grad and torch.is_grad_enabled():
+        raise InputError("colours are changed in place, without a gradient, and these images have one; detach them")
 
 
 class DrawnJitter(NamedTuple):

@@ -33,8 +33,13 @@ def jigsaw(
 
     The draws are those of a whole batch of `batch` images, of which `images` are these rows. `random` is on the CPU, so
     that every device sees the same.
+
+    Raises:
+        InputError: for images that are not square.
     """
     size = images.shape[-1]
+    if images.shape[-2] != size:
+        raise InputError(f"images of {images.shape[-2]} x {size} pixels: give a jigsaw square views")
     cell, side = size // SIDE, patch_side(size)
     offsets = torch.randint(cell - side + 1, (2, batch, CELLS), generator=random)
     order = torch.rand(batch, CELLS, generator=random).argsort(dim=1)

@@ -83,6 +83,8 @@ def draw_corners(sizes: Int[Tensor, "b 2"], reach: int, random: torch.Generator)
 
 def cut(images: UInt8[Tensor, "b 3 h w"], corners: Int[Tensor, "b 2"], size: int) -> UInt8[Tensor, "b 3 {size} {size}"]:
     """The squares of size x size pixels whose first rows and columns these are."""
+    if len(images) == 0:
+        return images[:, :, :size, :size]
     return torch.stack(
         [
             image[:, top : top + size, left : left + size]

@@ -291,5 +291,5 @@ def center_view(
     check_size(size)
     if sizes is not None:
         check_sizes(sizes, images, len(images))
-        images = torch.cat([center_crop(one, size) for one in pieces(images, sizes)])
+        images = torch.cat([images[:0, :, :size, :size], *(center_crop(one, size) for one in pieces(images, sizes))])
     return center_crop(images, size).float().div_(255)

@@ -5,14 +5,15 @@ Source: Tian et al. 2019, arXiv:1906.05849, Section 3 (CMC); Tian et al. 2020, a
 """
 
 from dataclasses import dataclass, replace
-from math import ceil
+from math import ceil, inf
+from numbers import Real
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from annulus.errors import InputError
+from annulus.errors import InputError, shown
 from annulus.files.store import Store, pieces
 from annulus.views.gaussian import gaussian_blur
 from annulus.views.learned import LearnedSplit
@@ -85,8 +86,10 @@ class FrequencySplit:
     sigma: float
 
     def __post_init__(self) -> None:
-        if not self.sigma > 0:
-            raise InputError(f"sigma {self.sigma:g} of a frequency split is no width; take more than 0 pixels")
+        if isinstance(self.sigma, bool) or not (isinstance(self.sigma, Real) and 0 < self.sigma < inf):
+            given = f"{self.sigma:g}" if isinstance(self.sigma, Real) else shown(self.sigma)
+            raise InputError(f"sigma {given} of a frequency split is no width; take more than 0 pixels")
+        object.__setattr__(self, "sigma", float(self.sigma))  # a file tells a width by its type
 
     names = "low", "high"
     planes = 3, 3
