@@ -170,11 +170,11 @@ def test_a_loop_that_leaves_out_the_last_batch_or_keeps_it_finds_all_keys_of_an_
 
 def test_more_keys_of_an_image_than_its_queue_was_told_are_refused_and_can_be_told(generator):
     network = nn.Sequential(nn.Flatten(), nn.utils.skip_init(nn.Linear, 12, 4))
-    [held] = annulus.MoCo.create(network, images=50, dim=4, queue=40, shuffle_groups=1).queues
+    [held] = annulus.MoCo.create(network, images=50, dim=4, queue=26, shuffle_groups=1).queues
     index = torch.tensor([7, 7, 7, 8])
     held.push(embeddings(4, generator), index)
     assert held.own(torch.tensor([8])).tolist() == [[3, -1]]
-    with pytest.raises(InputError, match="more than 2 keys in the queue of 40; give `keys_per_image`"):
+    with pytest.raises(InputError, match="more than 2 keys in the queue of 26; give `keys_per_image`"):
         held.own(index)
     told = annulus.MoCo.create(network, images=50, dim=4, queue=40, shuffle_groups=1, keys_per_image=3)
     told.queues[0].push(embeddings(4, generator), index)

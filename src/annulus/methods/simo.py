@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from annulus.device.distributed import local, world_size
+from annulus.encoders.batchnorm import synchronised
 from annulus.encoders.module_encoder import AnyEncoder
 from annulus.methods.contrast_config import END, ContrastConfig, Progress
 from annulus.methods.critics import scaled
