@@ -20,11 +20,13 @@ help:  ## this list
 install: $(READY)  ## .venv with the pinned packages; every target below does this first
 
 repro: $(READY)  ## run what has changed of the main line: dvc repro
+	@! git rev-parse -q --verify refs/exps/exec/EXEC_HEAD >/dev/null 2>&1 || git symbolic-ref -q HEAD >/dev/null || \
+	  echo "a killed dvc exp run left its parameters here, and HEAD on no branch: make restore puts both back"
 	@$(RUN) dvc repro $(ARGS)
-	@$(RUN) PYTHONPATH=src python -m annulus.pipeline.mlflow_send || :
 	@echo; echo "metrics/summary.json (more: metrics/, dvc plots show, make mlflow):"; sed '/[{}]/d; s/[",]//g' metrics/summary.json
 	@echo; $(RUN) PYTHONPATH=src python -m annulus curve || :
 	@echo; $(RUN) PYTHONPATH=src python -m annulus picture --svg data/main/annulus.svg || :
+	@echo; $(RUN) PYTHONPATH=src python -m annulus.pipeline.mlflow_send || :
 
 sweep: $(READY)  ## all runs of a study in parallel: make sweep STUDY=stages/algorithms [ARGS="--executor slurm"]
 	@$(RUN) PYTHONPATH=src python -m annulus sweep $(or $(STUDY),$(error give STUDY=, such as stages/algorithms)) $(ARGS)

@@ -123,8 +123,27 @@ def test_the_sheet_has_six_rows_of_the_chosen_views(own, tmp_path, capsys):
 
 def test_what_a_training_would_refuse_is_told(own, tmp_path, capsys):
     photograph(own / "owl/1.png", 9)
-    main([str(own), "--sheet", str(tmp_path / "look.png"), "--params", str(tmp_path / "none.yaml")])
-    assert "refused       dataset=photos would say: one image alone is there of owl" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="1"):
+        main([str(own), "--sheet", str(tmp_path / "look.png"), "--params", str(stated_params(tmp_path / "some.yaml"))])
+    printed = capsys.readouterr().out
+    assert "refused       dataset=photos would say: one image alone is there of owl" in printed
+    assert "next " not in printed, "what would be refused is not recommended"
+    assert (tmp_path / "look.png").exists()
+
+
+def test_of_one_image_without_classes_another_one_is_asked_for(tmp_path, capsys):
+    photograph(tmp_path / "own/1.png", 9)
+    with pytest.raises(SystemExit, match="1"):
+        main([str(tmp_path / "own"), "--sheet", str(tmp_path / "look.png"), "--params", str(tmp_path / "none.yaml")])
+    assert "would say: one image alone can be read; give two or more, to train and to test\n" in capsys.readouterr().out
+
+
+def test_an_odd_name_is_quoted_and_leaves_its_twin_as_it_is(tmp_path, capsys):
+    first = photograph(tmp_path / "own/Ümläut.png", 9)
+    shutil.copy(first, tmp_path / "own/new\nline.png")
+    main([str(tmp_path / "own"), "--sheet", str(tmp_path / "look.png"), "--params", str(tmp_path / "none.yaml")])
+    equal = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("equal files"))
+    assert set(equal.removeprefix("equal files   1 to spare: ").split(" = ")) == {"Ümläut.png", r"'new\nline.png'"}
 
 
 @pytest.mark.parametrize(
@@ -135,6 +154,7 @@ def test_what_a_training_would_refuse_is_told(own, tmp_path, capsys):
         (["n" * 300], "^n{80} cannot be opened: File name too long; give a folder"),
         (["own", "--views", "gentel"], "^views: 'gentel' is none of gentle, .*; did you mean 'gentle'"),
         (["own", "--sheet", "look.jpg"], "^--sheet look.jpg is a PNG's name; let it end in .png"),
+        (["own", "--sheet", "own/cat/look.png"], "^--sheet own/cat/look.png would be one of the images; let it lie in"),
         (["broken"], "^no image of broken can be read; the table says why"),
     ],
 )

@@ -83,6 +83,33 @@ def test_documents_and_records_beside_the_metrics_stay_and_those_of_a_study_go_b
     assert {path.read_text() for path in made} == {"committed\n"}
 
 
+def test_commits_since_the_kill_are_the_branch_s(root):
+    """As after `make repro` and README's `git commit`, which know nothing of the killed run."""
+    git(root, "commit", "-qam", "my numbers")
+    head = git(root, "rev-parse", "HEAD")
+    said = restore(root)
+    assert "on branch mine again, from which a killed `dvc exp run` had detached HEAD, with the 1 that you" in said[0]
+    assert (git(root, "branch", "--show-current"), git(root, "rev-parse", "mine")) == ("mine", head)
+    assert (root / "src/annulus/negatives/ranks.py").read_text() == "changed\n"
+
+
+def test_a_commit_of_dvc_s_experiment_is_none_of_the_branch_s(root):
+    before = git(root, "rev-parse", "mine")
+    git(root, "commit", "-qam", "dvc: commit experiment 1234")
+    restore(root)
+    assert (git(root, "branch", "--show-current"), git(root, "rev-parse", "HEAD")) == ("mine", before)
+
+
+def test_a_branch_that_has_moved_on_is_left_alone(root):
+    git(root, "stash", "-q")
+    git(root, "switch", "-q", "mine")
+    git(root, "commit", "-q", "--allow-empty", "-m", "elsewhere")
+    git(root, "checkout", "-q", "--detach", "HEAD~")
+    git(root, "commit", "-q", "--allow-empty", "-m", "here")
+    restore(root)
+    assert git(root, "branch", "--show-current") == ""
+
+
 def test_a_head_that_the_user_detached_stays_where_it_is(root):
     git(root, "update-ref", "-d", "refs/exps/exec/EXEC_HEAD")
     restore(root)

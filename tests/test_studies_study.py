@@ -359,6 +359,15 @@ def test_a_study_of_another_one_with_a_fault_is_refused(of_another, changes, sen
     assert str(refused.value).partition("real/params.yaml: ")[2] == sentence
 
 
+def test_a_fault_of_the_root_s_file_is_told_of_that_file(of_another, tmp_path):
+    of_another({"study": "real", "of": "rows"})
+    root = tmp_path / "params.yaml"
+    root.write_text(yaml.safe_dump(TREE | {"samplers": TREE["samplers"] | {"ball": {"outer": "ten"}}}))
+    with pytest.raises(InputError) as refused:
+        Study(root, tmp_path / "real/params.yaml")
+    assert str(refused.value).startswith(f"{root}: samplers.ball.outer: 'ten' is text")
+
+
 def test_a_study_of_one_that_is_itself_of_another_is_told_which(of_another, tmp_path):
     of_another({"study": "real", "of": "rows"})
     third = tmp_path / "third/params.yaml"

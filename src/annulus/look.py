@@ -10,6 +10,7 @@ import logging
 import re
 import shlex
 import statistics
+import sys
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -27,7 +28,7 @@ import torch
 from PIL import Image
 
 from annulus.datasets.decode import decode, opened, raw_about, reason
-from annulus.datasets.folder import named
+from annulus.datasets.folder import named, shown_name
 from annulus.datasets.found import Found
 from annulus.datasets.photos import find, open_photos
 from annulus.device.rng import generator
@@ -124,12 +125,12 @@ def report(path: Path, found: Found, looked: Sequence[Looked]) -> list[tuple[str
     splits = counted if found.divided else "none: drawn by share and seed"
     lines.append(("splits", splits))
     groups = exact_groups(looked)
-    copies = [" = ".join(found.names[place] for place in places) for places in groups]
+    copies = [" = ".join(shown_name(found.names[place]) for place in places) for places in groups]
     lines.append(
         ("equal files", f"{sum(map(len, groups)) - len(groups):,} to spare: {named(copies)}" if groups else "none")
     )
     pairs = near_pairs(looked)
-    alike = [f"{found.names[one]} ~ {found.names[other]}" for one, other in pairs]
+    alike = [f"{shown_name(found.names[one])} ~ {shown_name(found.names[other])}" for one, other in pairs]
     limit = f" (of the first {MOST_COMPARED:,} images)" if len(good) > MOST_COMPARED else ""
     told = f"{len(pairs):,} pair{'s' * (len(pairs) != 1)}: {named(alike)}" if pairs else "none"
     lines.append(("look alike", told + limit))
@@ -180,23 +181,30 @@ def main(argv: Sequence[str] | None = None) -> None:
     if arguments.sheet.suffix.lower() != ".png":
         raise InputError(f"--sheet {arguments.sheet} is a PNG's name; let it end in .png")
     with tempfile.TemporaryDirectory() as unpacked:
-        found = find(_at_home(arguments.path), Path(unpacked), arguments.classes)
+        path = _at_home(arguments.path)
+        found = find(path, Path(unpacked), arguments.classes)
+        if path.is_dir() and path.resolve() in arguments.sheet.resolve().parents:
+            raise InputError(f"--sheet {arguments.sheet} would be one of the images; let it lie in another folder")
         files = [found.root / file for file in found.names]
         with ThreadPoolExecutor(threads()) as pool:
             looked = list(pool.map(look_at, files))
         for head, told in report(arguments.path, found, looked):
             print(f"{head:<14}{told}")
-        try:
-            open_photos(found, sizes[0], test_fraction=0.1, seed=0)
-        except InputError as error:
-            print(f"{'refused':<14}dataset=photos would say: {error}")
         good = [file for file, one in zip(files, looked, strict=True) if one.bad is None]
         if not good:
             raise InputError(f"no image of {arguments.path} can be read; the table says why")
+        refused = None
+        try:
+            open_photos(found, sizes[0], test_fraction=0.1, seed=0)
+        except InputError as error:
+            refused = error
+            print(f"{'refused':<14}dataset=photos would say: {error}")
         shown = [good[place * len(good) // IMAGES] for place in range(IMAGES)] if len(good) > IMAGES else good
         write_bytes(arguments.sheet, png(views_sheet(shown, views, *sizes)))
         told = f"{len(shown)} images at {sizes[0]} px, {VIEWS} views of each (views: {name})"
         print(f"{'sheet':<14}{arguments.sheet}: {told}")
+        if refused is not None:
+            sys.exit(1)
         if arguments.params.exists():
             print(f"{'next':<14}{_line(arguments.path, arguments.classes, arguments.views)}")
 

@@ -209,6 +209,11 @@ def _check_classes(train: Sequence[str], test: Sequence[str], root: Path) -> Non
 
 
 def named(names: Sequence[str]) -> str:
-    """Up to ten names, then the number of further ones. A name that would break a line is quoted with its escapes."""
+    """Up to ten names, then the number of further ones."""
     more = f" and {len(names) - 10} more" if len(names) > 10 else ""
-    return ", ".join(name if name.isprintable() else ascii(name) for name in names[:10]) + more
+    return ", ".join(map(shown_name, names[:10])) + more
+
+
+def shown_name(name: str) -> str:
+    """The name; one that would break a line is quoted with its escapes."""
+    return name if name.isprintable() else ascii(name)

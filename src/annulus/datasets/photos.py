@@ -124,8 +124,10 @@ def _tested(labels: Int64[Tensor, " n"], classes: Sequence[str], fraction: float
     for label in range(len(classes)) if classes else [UNLABELLED]:
         rows = order[labels[order] == label]
         if len(rows) < 2:
-            alone.append(classes[label] if classes else "all")
+            alone.append(classes[label] if classes else None)
         chosen.append(rows[: min(max(round(fraction * len(rows)), 1), len(rows) - 1)])
+    if None in alone:
+        raise InputError("one image alone can be read; give two or more, to train and to test")
     if alone:
         raise InputError(
             f"one image alone is there of {named(alone)}; each class needs two, to train and to test: add some, take "

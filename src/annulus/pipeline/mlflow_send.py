@@ -187,7 +187,7 @@ def _keep_all(client: MlflowClient, name: str, rows: Sequence[Variant]) -> int:
             known = {run.data.tags.get("annulus.digest"): run for run in reversed(page)} | known
             token = page.token or ""
     if (missing := sum(row.digest not in known for row in rows)) >= MANY:
-        print(f"MLflow: {missing} runs to make in {name!r}", file=sys.stderr)
+        print(f"MLflow: {missing} rows of results to record in {name!r}", file=sys.stderr)
     sent = 0
     for row in rows:
         with _within(RUN_SECONDS):

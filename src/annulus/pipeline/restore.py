@@ -17,6 +17,7 @@ from annulus.pipeline.revision import git
 WRITTEN = re.compile(r"(stages/\w+/)?(params\.yaml|dvc\.lock)|metrics/(main/.*|summary\.(json|csv))")
 OF_STUDY = re.compile(r"metrics/(\w+)/.*")
 DVCS_NOTE = ".dvc/tmp/repro.dat"
+DVCS_COMMIT = "dvc: commit experiment"
 EXPERIMENT_HEAD = "refs/exps/exec/EXEC_HEAD"  # where DVC detached HEAD
 
 
@@ -39,15 +40,17 @@ def restore(root: Path) -> list[str]:
         raise InputError(
             f"still running here: {names}; end that first: kill {' '.join(map(str, running))}, or wait for it"
         )
-    head = git(root, "rev-parse", "--verify", "HEAD").decode().strip()
+    git(root, "rev-parse", "--verify", "HEAD")
     done = []
     changed = git(root, "diff", "--relative", "--name-only", "-z", "HEAD").decode().split("\0")[:-1]
     if written := [path for path in changed if _is_written(root, path)]:
         git(root, "stash", "push", "--quiet", "--message", "make restore", "--", *written)
         done.append(f"as committed again: {', '.join(written)} (`git stash pop` brings back what they were)")
-    if branch := _left_branch(root, head):
-        git(root, "switch", "--quiet", branch)
-        done.append(f"on branch {branch} again, from which a killed `dvc exp run` had detached HEAD")
+    if branch := _left_branch(root):
+        own = _own_commits(root)
+        git(root, "switch", "--quiet", *(["-C"] if own else []), branch)
+        taken = f", with the {len(own)} that you have committed since" if own else ""
+        done.append(f"on branch {branch} again, from which a killed `dvc exp run` had detached HEAD{taken}")
     if git(root, "ls-files", "--", DVCS_NOTE):  # a killed DVC leaves it in git's index, and warns of it ever after
         git(root, "rm", "--quiet", "--cached", "--", DVCS_NOTE)
         (root / DVCS_NOTE).unlink(missing_ok=True)
@@ -75,14 +78,20 @@ def _stages(root: Path) -> dict[int, str]:
     return stages
 
 
-def _left_branch(root: Path, head: str) -> str | None:
-    """The branch that DVC left: HEAD is detached at the commit of an experiment's start, where the branch is too."""
+def _left_branch(root: Path) -> str | None:
+    """The branch that DVC left: it is at the commit of an experiment's start still, at which HEAD was detached."""
     with suppress(InputError):
         git(root, "symbolic-ref", "-q", "HEAD")
         return None
     with suppress(InputError):
         branch = git(root, "rev-parse", "--abbrev-ref", "@{-1}").decode().strip()
-        ends = (git(root, "rev-parse", "--verify", place) for place in (EXPERIMENT_HEAD, f"refs/heads/{branch}"))
-        if all(end.decode().strip() == head for end in ends):
-            return branch
+        start, end = (git(root, "rev-parse", "--verify", place) for place in (EXPERIMENT_HEAD, f"refs/heads/{branch}"))
+        git(root, "merge-base", "--is-ancestor", EXPERIMENT_HEAD, "HEAD")
+        return branch if start == end else None
     return None
+
+
+def _own_commits(root: Path) -> list[str]:
+    """The user's commits on the detached HEAD; none where DVC was killed after its own, which stays an experiment's."""
+    subjects = git(root, "log", "--format=%s", f"{EXPERIMENT_HEAD}..HEAD").decode().splitlines()
+    return [] if any(subject.startswith(DVCS_COMMIT) for subject in subjects) else subjects

@@ -158,7 +158,9 @@ class Study(OwnStudy):
         missing = set(SECTION_OF) - {"scale"} - set(self.params.defaults)
         if missing:
             raise InputError(f"{own}: defaults: lacks {', '.join(sorted(missing))}; a study sets every selector")
-        self._tree = read_tree(root) | {"scale": self.params.scale}
+        self._tree = read_tree(root)
+        checked(self._tree, str(root))  # a fault of the root is not the study's
+        self._tree["scale"] = self.params.scale
         scale = self.params.scale
         _set(self._tree, self.params.defaults, scale, f"{own}: defaults")
         _set(self._tree, self.params.scales[scale], scale, f"{own}: scales.{scale}")
