@@ -102,6 +102,18 @@ def test_large_numbers_are_finite_unless_float32_cannot_hold_them():
         knn.search(bank * 1e20, bank[1:], 2)
 
 
+@pytest.mark.parametrize("factor", [1e-15, 1e-30, 1e20, 1e30])
+def test_short_and_long_rows_have_the_neighbours_of_their_directions(factor, generator):
+    bank, queries = (torch.randn(count, 6, generator=generator, dtype=torch.float64) for count in (40, 9))
+    bank[3] = 0.0
+    similarity, rows = knn.search(bank, queries, 5)
+    scale = torch.ones(40, 1, dtype=torch.float64)
+    scale[::2] = factor
+    for found in (knn.search(bank * scale, queries, 5), knn.search(bank, queries * factor, 5)):
+        torch.testing.assert_close(found[0], similarity)
+        assert torch.equal(found[1], rows)
+
+
 def test_votes_survive_a_tiny_temperature():
     assert vote(torch.tensor([[0.9, -0.9]]), torch.tensor([[1, 0]]), classes=2, temperature=1e-4).tolist() == [[0, 1]]
 

@@ -44,7 +44,7 @@ def from_rows(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, An
     if at is None:
         raise InputError(
             f"{path} has the columns {', '.join(columns)[:200] or 'none'}, and none of paths; name one of them "
-            f"{', '.join(PATHS[:4])} or {PATHS[-1]}"
+            f"{', '.join(PATHS[:4])} or {PATHS[-1]}, with commas between them (tabs in a .tsv)"
         )
     chosen = [row for row in rows if row[at]]
     if split is not None:

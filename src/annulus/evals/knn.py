@@ -20,6 +20,7 @@ from annulus.settings import Section, Steps, Temperature
 
 log = logging.getLogger("annulus")
 
+SHORTEST = 1e-12  # what F.normalize divides by at least
 SIMILARITIES_AT_ONCE = 2**24  # 64 MB
 
 
@@ -169,14 +170,25 @@ def _in_turn(
         InputError: when a row of the bank or of the queries holds NaN or infinity.
     """
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    columns = F.normalize(bank.to(device).float(), dim=1).T
+    columns = _unit(bank, device).T
     start = 0
     for some in queries.split(max(1, SIMILARITIES_AT_ONCE // len(bank))):
-        similarity, rows = (F.normalize(some.to(device).float(), dim=1) @ columns).topk(k, dim=1)
+        similarity, rows = (_unit(some, device) @ columns).topk(k, dim=1)
         similarity = similarity.cpu()
         if similarity[:, 0].isnan().any():  # topk takes NaN for the greatest number: no pass over the rows is needed
             raise _not_finite(bank, queries)
         yield slice(start, start := start + len(some)), similarity, rows.cpu()
+
+
+def _unit(given: Float[Tensor, "n d"], device: torch.device) -> Float[Tensor, "n d"]:
+    """Each row's direction, also where the square of its length is no float32, so that F.normalize has no length."""
+    rows = given.to(device).float()
+    lowest, highest = rows.aminmax(dim=1)
+    largest, length = highest.maximum(-lowest), rows.norm(dim=1)
+    lost = (length.isinf() & largest.isfinite()) | ((length < SHORTEST) & (largest > 0))
+    if lost.any():
+        rows = rows / largest.where(lost, 1.0)[:, None]
+    return F.normalize(rows, dim=1)
 
 
 def _not_finite(bank: Float[Tensor, "n d"], queries: Float[Tensor, "q d"]) -> InputError:
