@@ -142,7 +142,8 @@ def test_a_killed_pretraining_goes_on_and_ends_in_the_same_bytes(checkout):
     encoders = "pretrain", "data/main/encoders"
     before, committed = metrics_of(checkout), checkout.output_hash(*encoders)
     order = "            order = self._order()\n"
-    stopped = """            if self.settings.seed == 2 and self.epoch == 1 and not os.path.exists(".annulus/stopped"):
+    stopped = """            import os
+            if self.settings.seed == 2 and self.epoch == 1 and not os.path.exists(".annulus/stopped"):
                 open(".annulus/stopped", "w").close()
                 os.kill(os.getpid(), 19)  # SIGSTOP
 """
