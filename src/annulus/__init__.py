@@ -10,12 +10,12 @@ Rooms in the order in which data flows through them; each imports only from thos
     views          which views: augmentations of whole batches
     negatives      which negatives: samplers, clusters, neighbours, annealing
     bounds         which bound: scores to nats
-    running        worker processes, progress, checkpoints, the hash of the code
     optim          SGD, gradient means, schedules
     encoders       networks, and their frozen features
     methods        who holds the keys: the three questions put together
     evals          kNN, linear probe, segmentation decoder; intervals, headline numbers
     diagnostics    embeddings and negatives of snapshots; the picture of the annulus
+    running        worker processes, progress, checkpoints, the hash of the code
     training       the loop, and what sets it up
     gpu            `annulus check-gpu`: what is right and fast on this machine's GPU
     pipeline       stages, provenance, MLflow

@@ -21,13 +21,11 @@ from annulus.encoders.features import Features, check_same_classes
 from annulus.errors import InputError
 from annulus.evals.accuracy import label_ranks, percent
 from annulus.evals.linear_settings import LinearBudget, LinearSettings
-from annulus.evals.probe import ROWS_AT_ONCE, Probe, few_threads, predict, standardised, unchanged
+from annulus.evals.probe import ROWS_AT_ONCE, Probe, Resumable, few_threads, predict, standardised, unchanged
 from annulus.files.images import ImageSet
 from annulus.files.results import Number
 from annulus.optim.schedules import ConstantSchedule, CosineSchedule, PlateauSchedule, Policy, Schedule
 from annulus.optim.sgd import SGD
-from annulus.running import progress
-from annulus.running.checkpoint import Checkpoint
 from annulus.views.recipe import augment
 from annulus.views.settings import ViewSet
 
@@ -63,7 +61,7 @@ def fit(
     scale: LinearBudget,
     without_patience: Policy,
     validation: Features,
-    checkpoint: Checkpoint | None = None,
+    checkpoint: Resumable | None = None,
 ) -> list[dict[str, Number]]:
     """Minimise the mean cross-entropy by SGD with momentum; returns one row per epoch.
 
@@ -89,7 +87,7 @@ def fit(
         optimizer.load_state_dict(state["optimizer"])
         rates.load_state_dict(state["rates"])
         history = state["history"]
-        progress.say(f"linear: resuming after epoch {len(history)} of {scale.epochs}")
+        log.info("linear: resuming after epoch %d of %d", len(history), scale.epochs)
     for epoch in range(len(history), scale.epochs):
         rate = rates.rate(epoch / scale.epochs)
         for group in optimizer.param_groups:
@@ -226,7 +224,7 @@ def probe_views(
     views: ViewSet,
     seed: int,
     device: torch.device,
-    checkpoint: Checkpoint | None = None,
+    checkpoint: Resumable | None = None,
 ) -> LinearOutcome:
     """The papers' protocol. Without `patience` the learning rate stays. A killed probe goes on from its checkpoint.
 

@@ -1,6 +1,8 @@
-"""The linear probe's layer: what it does to features before its weights, its scores, and its threads."""
+"""The linear probe's layer: what it does to features before its weights, its scores, its threads and its state."""
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
@@ -11,6 +13,21 @@ from annulus.device.device import threads
 
 ROWS_AT_ONCE = 4096
 SMALL_DIM = 4096  # pooled features; maps have more
+
+
+@runtime_checkable
+class Resumable(Protocol):
+    """Where a fit keeps its state, such as `annulus.running.checkpoint.Checkpoint`; its locks are Linux's."""
+
+    @property
+    def due(self) -> bool:
+        """True when it is time for a save."""
+
+    def load(self) -> dict[str, Any] | None:
+        """The state saved last, or None without one."""
+
+    def save(self, state: Mapping[str, Any]) -> None:
+        """Replace the state: tensors, numbers, and lists and dicts of them."""
 
 
 class Probe(nn.Module):
