@@ -17,7 +17,6 @@ import pytest
 import torch
 import warm
 from by_path import ROOT
-from without import run_without
 
 import annulus
 from annulus.device.checks import Checks
@@ -134,14 +133,6 @@ def run_python(python, code, *arguments):
     done = subprocess.run([python, "-c", code, *arguments], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def test_every_public_name_is_there_on_a_system_without_posix(tmp_path):
-    """Windows has no file locks, no limits and no processes of another group; the pipeline needs them, the rest not."""
-    code = "import annulus\n" + "".join(f"from annulus.{room} import *\n" for room in ROOMS)
-    code += "[getattr(annulus, name) for name in annulus.__all__]; print('all')"
-    done = run_without(["fcntl", "resource", "pwd", "grp", "termios"], ["-c", code], tmp_path)
-    assert (done.stdout, done.stderr) == ("all\n", "")
 
 
 def test_a_mistake_in_a_public_function_is_a_sentence():
