@@ -292,6 +292,7 @@ labels from 0 to 1 with 1 classes: give each image    | Features({"pooled": unit
 mean (0.5, nan, 0.5): give 3 numbers of pixels in [0, | annulus.build_encoder(config(mean=(0.5, nan, 0.5)), 0)
 std (1.0, -1.0, 1.0): give 3 numbers, 0 or more, one  | annulus.build_encoder(config(split=lab, std=(1, -1, 1)), 0)
 mean (inf, 0.0, 0.0): give 3 numbers, one for each    | annulus.build_encoder(config(split=lab, mean=(inf, 0, 0)), 0)
+colour space ['lab'] is none of lab,                  | annulus.views.ColourSplit(["lab"])
 sigma inf of a frequency split is no width; take more | annulus.views.FrequencySplit(inf)
 sigma 'a' of a frequency split is no width; take more | annulus.views.FrequencySplit("a")
 all 2 columns are of a query's own image, so that non | uniform(scores[:, :2], torch.tensor([[0, 1]] * 2), 3, random)

@@ -50,8 +50,8 @@ class ColourSplit:
     space: str
 
     def __post_init__(self) -> None:
-        if self.space not in SPACES:
-            raise InputError(f"colour space {self.space!r} is none of {', '.join(SPACES)}")
+        if not isinstance(self.space, str) or self.space not in SPACES:
+            raise InputError(f"colour space {shown(self.space)} is none of {', '.join(SPACES)}")
 
     @property
     def names(self) -> tuple[str, str]:
