@@ -36,8 +36,10 @@ def folders(tmp_path, empty_checkout):
     return {name: tmp_path / name for name in ("large", "one", "two")}
 
 
-def test_each_set_is_probed_with_the_encoder_that_saw_patches_of_the_large_images(folders):
-    tree = resolved(load(SMALL | PATCHES), RUN)
+@pytest.mark.parametrize("inputs", ["features", "views"])
+def test_each_set_is_probed_with_the_encoder_that_saw_patches_of_the_large_images(folders, inputs):
+    """A probe of views keeps its state, each set's its own."""
+    tree = resolved(load(SMALL | PATCHES | {"linear.inputs": inputs}), RUN)
     probes = {name: folders[name] for name in ("one", "two")}
     sets = OffsetInputs(large=folders["large"], probes=probes, held_out_pairs=32)
     shared = {"sets": sets, "hashes": sets.hashes, "points": {4: tree}}

@@ -110,6 +110,16 @@ def test_a_branch_that_has_moved_on_is_left_alone(root):
     assert git(root, "branch", "--show-current") == ""
 
 
+def test_a_head_that_is_older_than_the_experiment_s_start_is_left_alone(root):
+    git(root, "stash", "-q")
+    git(root, "switch", "-q", "mine")
+    git(root, "commit", "-q", "--allow-empty", "-m", "later")
+    git(root, "update-ref", "refs/exps/exec/EXEC_HEAD", "mine")
+    git(root, "checkout", "-q", "--detach", "HEAD~")
+    restore(root)
+    assert git(root, "branch", "--show-current") == ""
+
+
 def test_a_head_that_the_user_detached_stays_where_it_is(root):
     git(root, "update-ref", "-d", "refs/exps/exec/EXEC_HEAD")
     restore(root)

@@ -276,8 +276,7 @@ def _entry(base: Any, own: Any) -> Any:
     """A row, part or generator with its changes, which also come after what the other study sets at each scale."""
     scales = base.get("scales") if isinstance(base, dict) else None
     if isinstance(scales, dict) and isinstance(own, dict) and "scales" not in own:
-        after = {scale: {key.replace("${scale}", scale): own[key] for key in own} for scale in scales}
-        own = own | {"scales": _over_each(scales, after)}
+        own = own | {"scales": _over_each(scales, dict.fromkeys(scales, own))}
     return _over(base, own)
 
 
