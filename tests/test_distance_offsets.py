@@ -45,6 +45,8 @@ def test_each_set_is_probed_with_the_encoder_that_saw_patches_of_the_large_image
     shared = {"sets": sets, "hashes": sets.hashes, "points": {4: tree}}
     found, again, other = (evaluate_offset(shared, (4, seed)) for seed in (0, 0, 1))
     assert found == again
+    states = {state.stem.rpartition("-")[2] for state in training_state(shared, (4, 0)).folder.glob("*.pt")}
+    assert {"one", "two"} <= states if inputs == "views" else not {"one", "two"} & states
     assert found["one"]["history"] != other["one"]["history"]
 
     large, trial = load_splits(folders["large"]), trial_of(tree, 0)
