@@ -112,7 +112,9 @@ def test_the_interval_over_seeds_is_students_and_of_one_seed_is_unknown():
     expected = stats.t.interval(0.95, 2, loc=np.mean(values), scale=stats.sem(values))
     assert (found.mean - found.half, found.mean + found.half) == pytest.approx(expected)
     assert over_seeds([59.4]).half is None
-    assert over_seeds([1.0]).minus(found).half is None
+    for one, other in ((over_seeds([1.0]), found), (found, over_seeds([1.0]))):
+        assert one.minus(other).half is None
+        assert one.minus(other).mean == pytest.approx(one.mean - other.mean)
 
 
 def test_one_seed_has_no_interval_and_no_verdict_however_many_images_it_saw():
