@@ -217,6 +217,12 @@ def test_a_query_without_negatives_has_no_infonce_loss_leaves_nce_its_positive_a
         cpc(scores[0], some, 0.5)
 
 
+def test_binary_nce_with_one_negative_tells_it_from_the_positive_at_even_odds():
+    """Both scores are as likely of data as of noise, k/columns: two times log 2 nats."""
+    even = torch.tensor([math.log(1 / 50)])
+    assert binary_nce(even, even[:, None], torch.zeros(1), 50).item() == pytest.approx(2 * math.log(2))
+
+
 def test_a_geometric_curriculum_passes_its_ends_and_1_half_way():
     for start, end in [(2.0, 0.5), (5.0, 0.2), (10.0, 0.1)]:  # mlcpc section 5.3
         assert geometric(start, end, 0.0) == start
