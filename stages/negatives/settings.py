@@ -5,11 +5,11 @@ from typing import Annotated, Any
 
 from annotated_types import Ge, Le, MinLen
 
-from annulus.config.params import Name, plain
+from annulus.config.params import Name, each_once, plain
 from annulus.config.resolved import IMAGES, RUN, resolved
 from annulus.errors import InputError
 from annulus.settings import Rows, Rule, Section
-from annulus.studies.grid import Part, each_once, part_settings
+from annulus.studies.grid import Part, part_settings
 from annulus.studies.settings_files import write_settings
 from annulus.studies.study import Settings, Study, StudyParams
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_type_hints
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic_core import to_jsonable_python
 
-from annulus.errors import InputError
+from annulus.errors import InputError, shown
 from annulus.settings import Section
 from annulus.views.settings import ByName
 
@@ -38,7 +38,7 @@ RowName = Annotated[
         lambda name: _fits(name, r"\w([\w +().,-]*[\w+().,-])?", "letters, digits, spaces, _ + - . , ( and )")
     ),
 ]
-Names = Annotated[list[str], Field(min_length=1), AfterValidator(lambda names: _once(names))]
+Names = Annotated[list[str], Field(min_length=1), AfterValidator(lambda names: each_once(names) or names)]
 
 
 class Params(BaseModel):
@@ -53,11 +53,15 @@ def _different(seeds: list[int]) -> list[int]:
     return seeds
 
 
-def _once(names: list[str]) -> list[str]:
-    for name in names:
-        if names.count(name) > 1:
-            raise ValueError(f"{name!r} stands twice; delete one of them")
-    return names
+def each_once(values: list[Any]) -> None:
+    """Refuse a list in which a value stands twice: its results would count twice.
+
+    Raises:
+        ValueError: with the value.
+    """
+    for value in values:
+        if values.count(value) > 1:
+            raise ValueError(f"{shown(value)} stands twice; delete one of them")
 
 
 LONGEST_NAME = 80  # letters, so that a file's name holds it

@@ -7,6 +7,7 @@ matched without looking at either. MoCo therefore shuffles the keys and normalis
 Source: He et al. 2020, arXiv:1911.05722, Section 3.3; Ioffe and Szegedy 2015, arXiv:1502.03167, Algorithm 1.
 """
 
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -21,6 +22,8 @@ from annulus.device.distributed import all_gather, world_size
 from annulus.encoders.batchnorm import SyncBatchNorm, like, replaced
 from annulus.encoders.grouped_pass import normalised, normalised_as_operator
 from annulus.errors import InputError
+
+log = logging.getLogger("annulus")
 
 
 def shuffled(count: int, generator: torch.Generator) -> tuple[Int[Tensor, "{count}"], Int[Tensor, "{count}"]]:
@@ -162,13 +165,11 @@ class GroupedBatchNorm2d(_Grouped, nn.BatchNorm2d):
     __doc__ = _Grouped.__doc__
 
 
-GROUPED = {GroupedBatchNorm1d.__name__, GroupedBatchNorm2d.__name__}
-
-
 def convert(module: nn.Module, groups: int) -> nn.Module:
     """The module with each batch-norm replaced by a grouped one of the same weights, statistics and names.
 
-    `groups` are those of the global batch, whatever the number of processes.
+    `groups` are those of the global batch, whatever the number of processes. Warns of batch-norms that stay as they
+    are: those of three dimensions, and torch's synchronised ones.
     """
     kinds = {nn.BatchNorm1d: GroupedBatchNorm1d, nn.BatchNorm2d: GroupedBatchNorm2d}
 
@@ -177,4 +178,9 @@ def convert(module: nn.Module, groups: int) -> nn.Module:
         kind = next((new for old, new in kinds.items() if isinstance(norm, old)), None)
         return kind and like(norm, lambda features, **settings: kind(features, groups=groups, **settings))
 
-    return replaced(module, replacement)
+    converted = replaced(module, replacement)
+    norms = (each for each in converted.modules() if isinstance(each, _BatchNorm))
+    others = {type(norm).__name__ for norm in norms if not isinstance(norm, _Grouped)}
+    if groups > 1 and others:
+        log.warning("WARNING: shuffle_groups %d leaves layers %s as they are", groups, ", ".join(sorted(others)))
+    return converted

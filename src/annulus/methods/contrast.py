@@ -225,11 +225,10 @@ class Contrast(DrawingOnDevice):
                 "for each query, and with `column_images`, a tensor, the image of each column"
             )
         require_range("index", index, 0, self.images, f"give numbers of the {self.images} training images")
-        if column_images is not None:
-            expected = f"give numbers of the {self.images} training images, or -1"
-            require_range("column_images", column_images, -1, self.images, expected)
         if column_images is None:
             return Clusters(of_images, of_images[:, index])
+        expected = f"give numbers of the {self.images} training images, or -1"
+        require_range("column_images", column_images, -1, self.images, expected)
         found = of_images[:, column_images.clamp_min(0)]
         return Clusters(found.where(column_images >= 0, -1), of_images[:, index])
 

@@ -1,11 +1,8 @@
 """Keys without gradient, by an encoder that follows the query's: shuffled or synchronised batch-norm."""
 
-import logging
-
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
+from torch import Tensor
 
 from annulus.device.compiling import compiled, replayed
 from annulus.device.copies import to_device
@@ -15,11 +12,9 @@ from annulus.device.rng import Drawing, generator
 from annulus.encoders.batchnorm import synchronised
 from annulus.encoders.module_encoder import AnyEncoder
 from annulus.encoders.momentum import Following, momentum_copy
-from annulus.encoders.shuffled_batchnorm import GROUPED, convert, grouped, learning, shuffled
+from annulus.encoders.shuffled_batchnorm import convert, grouped, learning, shuffled
 from annulus.errors import InputError
 from annulus.views.shown import Shown, share
-
-log = logging.getLogger("annulus")
 
 
 class KeyEncoder(Drawing):
@@ -45,7 +40,6 @@ class KeyEncoder(Drawing):
                     f"take a multiple of {world_size()}"
                 )
             self.encoder = convert(self.encoder, groups)
-            _warn_of_others(self.encoder, groups)
         elif world_size() > 1:
             self.encoder = synchronised(self.encoder)
         self.layers = grouped(self.encoder)
@@ -87,14 +81,3 @@ class KeyEncoder(Drawing):
         if self.following is None or self.following.encoder is not encoder:
             self.following = Following(self.encoder, encoder)
         self.following.step(self.momentum)
-
-
-def _warn_of_others(encoder: nn.Module, groups: int) -> None:
-    """Say which batch-norm layers are not normalised in groups: those of several processes or of three dimensions."""
-    others = {type(each).__name__ for each in encoder.modules() if isinstance(each, _BatchNorm)} - GROUPED
-    if groups > 1 and others:
-        log.warning(
-            "WARNING: shuffle_groups %d leaves layers %s as they are: only BatchNorm1d and BatchNorm2d are normalised "
-            "in groups",
-            *(groups, ", ".join(sorted(others))),
-        )

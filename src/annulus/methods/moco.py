@@ -73,8 +73,8 @@ class MoCo(Method):
         self.keys = KeyEncoder(encoder, params.momentum, params.shuffle_groups, setting.seed, setting.own_views)
         # A queue starts from CPU draws, so that a GPU starts from the same keys.
         starts = [generator(setting.seed, "queue", name) for name in encoder.names]
-        most = setting.keys_per_image
-        most = most_keys(setting.queue, setting.epoch_images) if most is None else most
+        told = setting.keys_per_image
+        most = most_keys(setting.queue, setting.epoch_images) if told is None else told
         self.queues = nn.ModuleList(KeyQueue(setting.queue, params.embedding_dim, start, most) for start in starts)
         self.to(setting.device)
 

@@ -40,7 +40,7 @@ def restore(root: Path) -> list[str]:
         raise InputError(
             f"still running here: {names}; end that first: kill {' '.join(map(str, running))}, or wait for it"
         )
-    git(root, "rev-parse", "--verify", "HEAD")
+    git(root, "rev-parse", "--verify", "HEAD")  # refuses in a sentence where there is no repository
     done = []
     changed = git(root, "diff", "--relative", "--name-only", "-z", "HEAD").decode().split("\0")[:-1]
     if written := [path for path in changed if _is_written(root, path)]:

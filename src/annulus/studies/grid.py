@@ -6,21 +6,11 @@ from typing import Annotated, Any
 from annotated_types import MinLen
 
 from annulus.config.file import checked
-from annulus.config.params import Name, Names
+from annulus.config.params import Name, Names, each_once
 from annulus.config.resolved import RUN, resolved
 from annulus.errors import InputError, nearest, shown
 from annulus.settings import Rule, Section, Steps
 from annulus.studies.study import Settings, Study, StudyParams
-
-
-def each_once(values: list[Any]) -> None:
-    """
-    Raises:
-        ValueError: for the first value that a list has twice: its runs would count as those of other seeds.
-    """
-    for value in values:
-        if values.count(value) > 1:
-            raise ValueError(f"{shown(value)} stands twice; delete one of them")
 
 
 def _points(values: list[Any]) -> None:
