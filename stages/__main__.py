@@ -96,8 +96,13 @@ def outputs(stage: str) -> dict[str, str]:
 
 def run() -> None:
     sys.path.insert(0, str(FOLDER.parent / "src"))
+    from annulus.late import uncollected
+
     try:
         import annulus.pipeline  # noqa: F401  what a stage needs is installed
+
+        with uncollected():
+            import torch  # noqa: F401
     except ModuleNotFoundError as error:  # it names the extra to install
         raise SystemExit(f"ERROR: {error}") from None
 

@@ -220,6 +220,15 @@ def test_a_seed_alone_on_several_cores_needs_no_worker_and_as_many_compute_at_a_
             Path(f"here-{process}").unlink()
 
 
+@pytest.mark.parametrize(
+    ("count", "items", "processes"), [(2, 5, 3), (4, 5, 5), (2, 9, 3), (2, 7, 2), (4, 9, 5), (1, 3, 1)]
+)
+def test_where_a_last_round_would_leave_cores_idle_more_processes_share_them(cores, count, items, processes):
+    """Seven items on two cores would need four, each with memory of its own."""
+    cores(count)
+    assert len(set(map_processes(meet, [processes] * items))) == processes
+
+
 def test_an_item_s_mistake_comes_through_after_the_results_before_it(cores):
     cores(1)
     found = map_processes(refuse_odd, [2, 4, 3, 6])

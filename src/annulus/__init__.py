@@ -3,7 +3,7 @@
 Rooms in the order in which data flows through them; each imports only from those above it:
 
     errors         the exception that a user meets, and which optional packages are missing
-    late           public names that are imported when they are first asked for
+    late           imports: public names when they are first asked for; torch without a search for garbage
     device         devices, processes, threads, random generators, kernels, checks
     files          what stages hand to one another, whole or untouched
     config         what params.yaml may hold, as strict models

@@ -8,6 +8,7 @@ from importlib import import_module
 
 import annulus
 from annulus.errors import InputError, nearest
+from annulus.late import uncollected
 
 # The module whose `main` a command calls, and its line of --help.
 COMMANDS = {
@@ -46,7 +47,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def _call(module: str, arguments: Sequence[str]) -> None:
     try:
-        program = import_module(module)
+        with uncollected():
+            program = import_module(module)
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith("annulus"):
             raise

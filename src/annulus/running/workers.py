@@ -58,8 +58,8 @@ def map_processes(
 ) -> Iterator[Result]:
     """Results of `compute` for each item, in order, computed in parallel processes. Put long items first.
 
-    A CPU runs one process per core, each with `threads` threads; GPUs run one process each. Progress is shown under
-    `names`. There is no worker process for a single item with several threads, nor with a single GPU.
+    A CPU runs about one process per core, each with `threads` threads; GPUs run one process each. Progress is shown
+    under `names`. There is no worker process for a single item with several threads, nor with a single GPU.
 
     Raises:
         InputError: where processes have nothing to lock with; when a worker was killed.
@@ -74,7 +74,7 @@ def map_processes(
     # A fork needs no imports of its own. But neither CUDA nor OpenMP's threads survive one: where this process has
     # computed with several threads, a forked worker waits for them for ever, unless it has only one thread.
     context = get_context("spawn" if gpus or threads > 1 else "fork")
-    workers = min(len(items), gpus or cores())
+    workers = min(len(items), gpus or _sharing(len(items), cores()))
     try:
         reports, places = context.SimpleQueue(), context.SimpleQueue()
     except OSError as error:
@@ -105,6 +105,15 @@ def map_processes(
             pool.shutdown(cancel_futures=True)
             reports.put(None)
             showing.join()
+
+
+def _sharing(items: int, cores: int) -> int:
+    """Processes that share the cores: up to half more, where equal items would leave cores without one in the end.
+
+    Three at a time, five items take two cores 2.5 items long; two at a time, 3.
+    """
+    most = cores * 3 // 2
+    return next((count for count in range(cores, most + 1) if items % count == 0 or items % count >= cores), cores)
 
 
 def map_seeds(compute: Callable[[int], Result], seeds: Sequence[int], device: torch.device = CPU) -> dict[int, Result]:
