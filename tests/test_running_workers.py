@@ -7,6 +7,7 @@ import os
 import signal
 import tempfile
 import time
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from functools import partial
 from multiprocessing import current_process, get_context
@@ -227,6 +228,17 @@ def test_where_a_last_round_would_leave_cores_idle_more_processes_share_them(cor
     """Seven items on two cores would need four, each with memory of its own."""
     cores(count)
     assert len(set(map_processes(meet, [processes] * items))) == processes
+
+
+def test_a_worker_that_is_killed_while_others_are_begun_is_told_in_the_same_words(cores, monkeypatch):
+    def broken(*_):
+        raise BrokenProcessPool
+
+    cores(2)
+    monkeypatch.setattr(module.ProcessPoolExecutor, "submit", broken)
+    with pytest.raises(InputError, match="a process that computed was killed"):
+        list(map_processes(total, [1, 2]))
+    assert not module.INTERRUPTS & signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
 def test_an_item_s_mistake_comes_through_after_the_results_before_it(cores):

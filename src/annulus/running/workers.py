@@ -88,13 +88,15 @@ def map_processes(
         workers, context, initializer=_begin, initargs=(os.getpid(), compute, reports, places, threads, gpus)
     )
     with pool:
+        showing = threading.Thread(target=_show, args=(reports, len(items)), daemon=True)
         # A worker that is not yet ready for Ctrl-C, SIGTERM or SIGHUP inherits that they wait.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)
-        futures = [pool.submit(_computed, name, item) for name, item in zip(names, items, strict=True)]
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        showing = threading.Thread(target=_show, args=(reports, len(items)), daemon=True)
-        showing.start()  # after the fork
         try:
+            try:
+                futures = [pool.submit(_computed, name, item) for name, item in zip(names, items, strict=True)]
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            showing.start()  # after the fork
             yield from (pickle.loads(future.result()) for future in futures)
         except BrokenProcessPool:
             raise InputError(
@@ -104,7 +106,8 @@ def map_processes(
         finally:
             pool.shutdown(cancel_futures=True)
             reports.put(None)
-            showing.join()
+            if showing.is_alive():
+                showing.join()
 
 
 def _sharing(items: int, cores: int) -> int:
