@@ -1,11 +1,13 @@
 """Each dvc.yaml says what is true: every file, parameter and path that a stage touches is declared."""
 
 import ast
+import json
 import re
 import shlex
 
 import pytest
 from by_path import pipeline, read_yaml, script
+from checkout import Checkout
 from declared import ROOT, missing_and_spare, script_of
 from dvc.utils.hydra import apply_overrides
 
@@ -65,6 +67,26 @@ def test_what_dvc_counts_as_metrics_are_the_headline_numbers():
     written = [path for stage in STAGES.values() for path in names(stage, "outs", "metrics", "plots")]
     assert len(written) == len(set(written))
     assert [path for stage in STAGES.values() for path in names(stage, "metrics")] == ["metrics/summary.json"]
+
+
+def test_a_study_of_another_s_form_has_a_copy_of_its_file():
+    """DVC reads no links in a commit: with one of them `dvc metrics diff` and `dvc exp show` tell nothing."""
+    texts = {path: path.read_text() for path in FILES}
+    assert not [path for path in FILES if path.is_symlink()]
+    heads = [text.split("# DVC runs")[0] for text in set(texts.values())]
+    assert len(heads) == len(set(heads)), "edit all files of a form alike"
+
+
+@pytest.mark.slow
+def test_dvc_s_own_comparisons_read_all_pipelines_of_a_commit(tmp_path):
+    checkout = Checkout(tmp_path, *STUDIES)
+    summary = tmp_path / "metrics/summary.json"
+    summary.parent.mkdir(exist_ok=True)
+    for number in (1.0, 2.5):
+        summary.write_text(json.dumps({"knn_top1_percent": number}))
+        checkout.commit()
+    found = json.loads(checkout.dvc("metrics", "diff", "HEAD~1", "HEAD", "--json"))
+    assert found == {"metrics/summary.json": {"knn_top1_percent": {"old": 1.0, "new": 2.5, "diff": 1.5}}}
 
 
 def test_the_files_stay_as_short_as_a_reviewer_reads():
