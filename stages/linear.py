@@ -17,7 +17,7 @@ from annulus.files.results import write_table
 from annulus.files.right import by_number, write_right
 from annulus.pipeline.stage import Results, run_stage
 from annulus.running import progress
-from annulus.running.checkpoint import Checkpoint, forget, hash_files
+from annulus.running.checkpoint import Checkpoint, hash_files, let_go
 from annulus.running.code import hash_code
 from annulus.running.workers import map_seeds
 from annulus.views.splits import keeping_colour
@@ -77,9 +77,9 @@ class Probing:
         return Checkpoint("linear", key, device=described(pick_device()))
 
     def done(self) -> None:
-        """Delete the checkpoints: all results are written."""
+        """Let the checkpoints go: all results are written."""
         if self._of_views:
-            forget(map(self.checkpoint, self.params["seeds"]))
+            let_go(map(self.checkpoint, self.params["seeds"]))
 
     @property
     def _of_views(self) -> bool:

@@ -16,7 +16,7 @@ from annulus.files.images import load_images
 from annulus.files.results import Metrics
 from annulus.pipeline.provenance import processor
 from annulus.pipeline.stage import Results, run_stage
-from annulus.running.checkpoint import Checkpoint, forget, hash_files
+from annulus.running.checkpoint import Checkpoint, hash_files, let_go
 from annulus.running.code import hash_code
 from annulus.running.workers import map_seeds
 from annulus.training.setup import build_training
@@ -57,8 +57,8 @@ class Pretraining:
         return Checkpoint("pretrain", {**self.key, "seed": seed}, device=described(pick_device()))
 
     def done(self) -> None:
-        """Delete the checkpoints: all results are written."""
-        forget(map(self.checkpoint, self.params["seeds"]))
+        """Let the checkpoints go: all results are written."""
+        let_go(map(self.checkpoint, self.params["seeds"]))
 
 
 def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:

@@ -18,7 +18,7 @@ import torch
 from annulus.errors import InputError
 from annulus.optim.schedules import ConstantSchedule, CosineSchedule
 from annulus.running import checkpoint as checkpoint_module
-from annulus.running.checkpoint import Checkpoint, LockedError, hash_files, seconds_to_next_save
+from annulus.running.checkpoint import Checkpoint, LockedError, clear, hash_files, let_go, seconds_to_next_save
 
 KEY = {"seed": 0}
 
@@ -107,6 +107,23 @@ def test_a_state_that_is_forgotten_and_a_block_without_one_leave_nothing(checkou
     with pytest.raises(RuntimeError), Checkpoint("pretrain", KEY):
         raise RuntimeError  # before its first state
     assert not list((checkout / ".annulus/checkpoints/pretrain").iterdir())
+
+
+def test_a_state_that_was_let_go_serves_the_same_computation_until_another_stage_ends(checkout):
+    """DVC keeps the outputs after the stage has ended, and may fail: it then runs the stage again."""
+    for key in (KEY, {"other": 1}):
+        with Checkpoint("pretrain", key) as checkpoint:
+            checkpoint.save({"epoch": 3})
+    let_go([Checkpoint("pretrain", KEY)])
+    with Checkpoint("pretrain", KEY) as checkpoint:
+        clear()
+        assert checkpoint.load() == {"epoch": 3}, "it runs again"
+    clear()
+    assert state() == {"epoch": 3}, "it ran again and was killed"
+    let_go([Checkpoint("pretrain", KEY)])
+    clear()
+    assert state() is None
+    assert state(key={"other": 1}) == {"epoch": 3}
 
 
 def test_any_other_key_or_stage_never_sees_the_state(tmp_path):

@@ -21,7 +21,7 @@ from annulus.errors import InputError
 from annulus.negatives.samplers import Ball, Ring
 from annulus.running import progress
 from annulus.running import workers as module
-from annulus.running.checkpoint import Checkpoint
+from annulus.running.checkpoint import Checkpoint, clear
 from annulus.running.workers import ResumableTasks, end_with, map_processes, map_seeds
 
 
@@ -309,6 +309,7 @@ def test_an_edit_while_pieces_run_leaves_no_state_behind(monkeypatch):
     tasks = ResumableTasks("a stage", {}, piece)
     tasks.run([1])
     tasks.done()
+    clear()
     assert states() == []
 
 
@@ -318,6 +319,8 @@ def test_done_leaves_no_state_and_other_stages_alone():
     ResumableTasks("another", {}, piece).run([1])
     assert len(states()) == 3
     tasks.done()
+    assert len(states()) == 3, "DVC may fail to keep the results"
+    clear()
     assert [path.parts[2] for path in states()] == ["another"]
     assert list(Path(".annulus/checkpoints/a stage").iterdir()) == []
 

@@ -18,6 +18,7 @@ from annulus.evals.intervals import over_seeds_and_images
 from annulus.files.images import ImageSet, save_images
 from annulus.files.results import write_metrics
 from annulus.files.store import Resident
+from annulus.running.checkpoint import clear
 from annulus.studies.study import MainStudy
 from annulus.studies.transfer import trained_encoders
 from annulus.studies.transfer.few_shot import accuracies as few_shot_accuracies
@@ -191,6 +192,7 @@ def test_a_variant_s_encoders_are_those_of_its_runs(trained, tmp_path, empty_che
     encoders = Encoders(settings, trained, [0, 5], tmp_path / "images", tmp_path / "encoders")
     encoders.write()
     encoders.done()
+    clear()
     assert not list(tmp_path.glob(".annulus/checkpoints/*/*"))
     for seed in (0, 5):
         run = build_training(read(changes | {"seed": seed}), stripes(70, 0), stripes(10, 1), CPU)

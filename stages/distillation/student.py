@@ -15,13 +15,13 @@ PATHS = ["images", "teacher", "students", "metrics", "right"]
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     with process_group():
-        runs, forget = run_seeds(Task(settings, paths.images, paths.teacher), settings["seeds"])
+        runs, done = run_seeds(Task(settings, paths.images, paths.teacher), settings["seeds"])
         if rank() > 0:  # of several processes, one writes the results
             raise SystemExit
     for seed, (classifier, _) in runs.items():
         save_classifier(classifier, paths.students / f"{seed}.safetensors")
     write_right(paths.right, by_number({seed: fitted.right for seed, (_, fitted) in runs.items()}))
-    return Results.of_seeds({seed: fitted.metrics for seed, (_, fitted) in runs.items()}, written=forget)
+    return Results.of_seeds({seed: fitted.metrics for seed, (_, fitted) in runs.items()}, written=done)
 
 
 if __name__ == "__main__":

@@ -17,13 +17,13 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     # One teacher, of the first seed, for all students and seeds.
     (seed,) = settings["seeds"]
     with process_group():
-        runs, forget = run_seeds(Task(settings, paths.images), [seed])
+        runs, done = run_seeds(Task(settings, paths.images), [seed])
         if rank() > 0:  # of several processes, one writes the results
             raise SystemExit
     classifier, fitted = runs[seed]
     save_classifier(classifier, paths.teacher)
     write_right(paths.right, {name: {seed: bits} for name, bits in fitted.right.items()})
-    return Results.of_seeds({seed: fitted.metrics}, written=forget)
+    return Results.of_seeds({seed: fitted.metrics}, written=done)
 
 
 if __name__ == "__main__":

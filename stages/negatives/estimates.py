@@ -12,7 +12,7 @@ from annulus.device.device import described
 from annulus.device.rng import generator
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
-from annulus.running.checkpoint import Checkpoint, forget
+from annulus.running.checkpoint import Checkpoint, let_go
 from annulus.studies.estimators.spread import Spread, spread_over_draws
 from annulus.studies.negatives.frozen_encoder_estimates import row, score
 from annulus.studies.runs import Trials, load_splits, trial_of
@@ -41,7 +41,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
                 spreads_by_point.setdefault((name, k), []).append(spread)
     rows = [row(*point, spreads) | {"scale": settings["scale"]} for point, spreads in spreads_by_point.items()]
     write_table(paths.points, rows)
-    return Results({}, written=partial(forget, states))
+    return Results({}, written=partial(let_go, states))
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
         rows += [{"series": name} | row(params, noise, runs, base) | setting for noise, runs in by_noise.items()]
         done.append(tasks.done)
     write_table(paths.search, rows)
-    return Results({}, written=lambda: [forget() for forget in done])
+    return Results({}, written=lambda: [let_go() for let_go in done])
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from annulus.device.device import described, pick_device
 from annulus.files.images import load_images
 from annulus.files.results import write_text
 from annulus.pipeline.stage import Results, run_resolved
-from annulus.running.checkpoint import Checkpoint, forget, hash_files
+from annulus.running.checkpoint import Checkpoint, hash_files, let_go
 from annulus.running.code import hash_code
 from annulus.running.workers import map_processes
 from annulus.studies.view_learning import trained as module
@@ -39,7 +39,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
         save_generator(paths.generator / f"{seed}.safetensors", generator)
     curves = {seed: curve for seed, (_, curve) in trained_generators.items()}
     write_text(paths.generator / "curves.json", json.dumps(curves) + "\n")
-    return Results({}, written=partial(forget, checkpoints.values()))
+    return Results({}, written=partial(let_go, checkpoints.values()))
 
 
 if __name__ == "__main__":

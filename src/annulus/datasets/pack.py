@@ -57,7 +57,7 @@ def workplace(key: Mapping[str, Any]) -> Iterator[Path]:
     with Checkpoint("prepare", {**key, "code": hash_code(Path(__file__))}) as checkpoint:
         checkpoint.save({})
         yield checkpoint.folder
-        checkpoint.done()
+        checkpoint.let_go()
 
 
 def pack(

@@ -16,6 +16,7 @@ from annulus.errors import InputError
 from annulus.files.results import Metrics, write_metrics, write_seeds, write_table
 from annulus.pipeline import provenance
 from annulus.running.checkout import first
+from annulus.running.checkpoint import clear
 
 FIRST_SPEAKS_SECONDS = 10.0  # for the first of several processes to print its error and end
 
@@ -109,6 +110,7 @@ def _write(results: Results, arguments: argparse.Namespace) -> None:
         write_metrics(arguments.metrics, results.metrics)
     if "history" in arguments:
         write_table(arguments.history, results.history, ("seed", "epoch"))
+    clear()
     results.written()
 
 

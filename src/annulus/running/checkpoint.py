@@ -1,9 +1,10 @@
 """Resume state of a killed stage: where it stood, for exactly the same stage, settings, inputs and code.
 
 The state lies outside DVC's outputs, in `.annulus/checkpoints/STAGE/KEY/` of the main checkout: DVC deletes outputs
-before a stage runs, and the copy in which a queued experiment runs afterwards. A stage that ends well removes its
-state. One that was killed and never run again leaves it; nothing else reads it, and `rm -r .annulus/checkpoints`
-frees the space.
+before a stage runs, and the copy in which a queued experiment runs afterwards. A stage that ends well lets its state
+go: it is removed when the next stage ends, for only then has DVC kept the outputs (its cache's disk may be full). A
+stage that was killed and never run again leaves it; nothing else reads it, and `rm -r .annulus/checkpoints` frees the
+space.
 """
 
 import errno
@@ -40,6 +41,8 @@ SECONDS = float(
 )  # longest loss of work by a kill, or longer, for a state is saved only where it is known to be sound:
 SHARE = 0.02  # saving takes at most this share of the time,
 MOST_SECONDS = 300.0  # but one slow save (a process that was paused in it) costs the next no hour
+
+LET_GO = "let-go"  # beside a state whose outputs are written
 
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
@@ -81,7 +84,7 @@ class Checkpoint:
             state = checkpoint.load()
             ...  # each step: if checkpoint.due: checkpoint.save(state)
             ...  # write the outputs
-            checkpoint.done()
+            checkpoint.let_go()
 
     Raises:
         LockedError: on entering, when another process computes the same, here or on another machine with the same
@@ -103,7 +106,10 @@ class Checkpoint:
             while (lock := self._acquire()) is None:
                 pass
             self._lock = lock
-            for leftover in self.folder.glob(".*.pt.*"):  # killed while saving
+            for leftover in (
+                *self.folder.glob(".*.pt.*"),
+                *self.folder.glob(LET_GO),
+            ):  # killed while saving; used again
                 leftover.unlink()
         except OSError as error:
             raise not_written(self.folder, error) from error
@@ -168,8 +174,12 @@ class Checkpoint:
         saved = time.monotonic()
         self._save_at = saved + seconds_to_next_save(saved - started)
 
+    def let_go(self) -> None:
+        """The outputs are written: the state stays until `clear`, or for the same computation; in the `with` block."""
+        (self.folder / LET_GO).touch()
+
     def done(self) -> None:
-        """Forget the state, as the outputs are written; within the `with` block."""
+        """Forget the state at once, as a result is where nothing removes it; within the `with` block."""
         for state in self.folder.glob("*.pt"):
             state.unlink()
 
@@ -214,11 +224,20 @@ def seconds_to_next_save(seconds: float) -> float:
     return max(SECONDS, min(seconds / SHARE, MOST_SECONDS))
 
 
-def forget(checkpoints: Iterable[Checkpoint]) -> None:
-    """Forget the states of computations whose outputs are written."""
+def let_go(checkpoints: Iterable[Checkpoint]) -> None:
+    """Let the states of computations go whose outputs are written."""
     for checkpoint in checkpoints:
         with checkpoint:
-            checkpoint.done()
+            checkpoint.let_go()
+
+
+def clear() -> None:
+    """Remove the states that were let go: a stage ends, so DVC has kept the outputs of those before."""
+    for mark in (main_checkout() / ".annulus" / "checkpoints").glob(f"*/*/{LET_GO}"):
+        with suppress(OSError), (mark.parent / "lock").open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # else it is in use again
+            if mark.exists():
+                shutil.rmtree(mark.parent, ignore_errors=True)
 
 
 def _sha256(path: Path) -> str:

@@ -28,7 +28,7 @@ from annulus.device.distributed import world_size
 from annulus.device.threads import cores
 from annulus.errors import InputError
 from annulus.running import progress
-from annulus.running.checkpoint import Checkpoint, forget
+from annulus.running.checkpoint import Checkpoint, let_go
 from annulus.running.code import hash_code
 
 try:
@@ -180,8 +180,8 @@ class ResumableTasks:
         return dict(zip(keys, map_processes(self._one, keys, names=names, device=self.device), strict=True))
 
     def done(self) -> None:
-        """Delete the checkpoints, once the results are written."""
-        forget(self.checkpoints)
+        """Let the checkpoints go, once the results are written."""
+        let_go(self.checkpoints)
 
     def _one(self, key: Any) -> Mapping[str, Any]:
         with self._checkpoint(key) as checkpoint:

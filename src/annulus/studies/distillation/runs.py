@@ -13,7 +13,7 @@ from annulus.config.params import filled
 from annulus.device.device import described, pick_device
 from annulus.device.distributed import rank
 from annulus.files.images import ImageSet, load_images
-from annulus.running.checkpoint import Checkpoint, forget, hash_files
+from annulus.running.checkpoint import Checkpoint, hash_files, let_go
 from annulus.running.code import hash_code
 from annulus.running.workers import map_processes
 from annulus.studies.distillation.classifiers.classifier import Classifier
@@ -88,9 +88,9 @@ class Task:
 
 
 def run_seeds(task: Task, seeds: Sequence[int]) -> tuple[dict[int, TrainedClassifier], Callable[[], None]]:
-    """The run of each seed, several at a time, and a function that deletes the checkpoints after the files' writing."""
+    """The run of each seed, several at a time, and a function that lets the checkpoints go after the files' writing."""
     device = pick_device()
     results = map_processes(
         partial(task.run, device=device), seeds, names=[f"seed {seed}" for seed in seeds], device=device
     )
-    return dict(zip(seeds, results, strict=True)), lambda: forget(task.checkpoint(seed, device) for seed in seeds)
+    return dict(zip(seeds, results, strict=True)), lambda: let_go(task.checkpoint(seed, device) for seed in seeds)

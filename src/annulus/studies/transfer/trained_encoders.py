@@ -10,7 +10,7 @@ from annulus.config.resolved import PRETRAIN, run_of, values
 from annulus.device.device import described, pick_device
 from annulus.encoders.encoder import save_encoder
 from annulus.files.images import load_images
-from annulus.running.checkpoint import Checkpoint, forget
+from annulus.running.checkpoint import Checkpoint, let_go
 from annulus.running.code import hash_code
 from annulus.running.workers import map_seeds
 from annulus.studies.runs import hash_images
@@ -41,8 +41,8 @@ class Encoders:
         map_seeds(self._one, self.seeds, pick_device())
 
     def done(self) -> None:
-        """Forget where the runs stood: the encoders are written."""
-        forget(map(self._checkpoint, self.seeds))
+        """Let the runs' states go: the encoders are written."""
+        let_go(map(self._checkpoint, self.seeds))
 
     def _one(self, seed: int) -> None:
         device = pick_device()
