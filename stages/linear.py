@@ -74,7 +74,7 @@ class Probing:
         params = {name: value for name, value in self.params.items() if name != "seeds"}
         key = {"params": params, "images": hash_files(*images), "code": self.code, "seed": seed}
         key["encoder"] = hash_files(self.paths.encoders / f"{seed}.safetensors")
-        return Checkpoint("linear", key, device=described(pick_device()))
+        return Checkpoint("linear", key, described(pick_device(), torch.get_num_threads()))
 
     def done(self) -> None:
         """Let the checkpoints go: all results are written."""

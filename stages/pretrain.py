@@ -10,7 +10,7 @@ import torch
 
 from annulus.config.resolved import PRETRAIN, run_of
 from annulus.device.device import described, pick_device, ways
-from annulus.device.distributed import process_group, rank, relaunch
+from annulus.device.distributed import process_group, rank
 from annulus.encoders.encoder import save_encoder
 from annulus.files.images import load_images
 from annulus.files.results import Metrics
@@ -18,6 +18,7 @@ from annulus.pipeline.provenance import processor
 from annulus.pipeline.stage import Results, run_stage
 from annulus.running.checkpoint import Checkpoint, hash_files, let_go
 from annulus.running.code import hash_code
+from annulus.running.processes import relaunch
 from annulus.running.workers import map_seeds
 from annulus.training.setup import build_training
 from annulus.training.snapshots import Snapshots
@@ -54,7 +55,7 @@ class Pretraining:
         return training.metrics() | {"processor": _computed_on(device)}, history
 
     def checkpoint(self, seed: int) -> Checkpoint:
-        return Checkpoint("pretrain", {**self.key, "seed": seed}, device=described(pick_device()))
+        return Checkpoint("pretrain", {**self.key, "seed": seed}, described(pick_device(), torch.get_num_threads()))
 
     def done(self) -> None:
         """Let the checkpoints go: all results are written."""
@@ -63,7 +64,8 @@ class Pretraining:
 
 def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     with process_group():
-        run = {name: value for name, value in params.items() if name != "seeds"}  # another seed changes no run
+        # Another seed changes no run, but for its number of threads.
+        run = {name: value for name, value in params.items() if name != "seeds"}
         indexes = sorted(paths.images.glob("*.safetensors"))  # each tells what its shards hold
         key = {"params": run, "images": hash_files(*indexes), "code": hash_code(Path(__file__))}
         pretraining = Pretraining(params, paths, key)
@@ -75,10 +77,10 @@ def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
 
 
 def _computed_on(device: torch.device) -> str:
-    """The GPU, or the processor and the instructions that torch uses: numbers differ between them."""
+    """The GPU, or the processor, the instructions that torch uses and threads beyond one: numbers differ by them."""
     gpu = device.type == "cuda"
     machine = [torch.cuda.get_device_name()] if gpu else [processor(), torch.backends.cpu.get_cpu_capability()]
-    return ", ".join([*machine, *ways(device)])
+    return ", ".join([*machine, *ways(device, torch.get_num_threads())])
 
 
 if __name__ == "__main__":

@@ -187,6 +187,11 @@ def ranks(limits, others):
     return f"negatives of ranks {limits} hold none of the memory's {others} other rows; widen the sampler or take a"
 
 
+def groups(count):
+    made = f"methods.METHOD.shuffle_groups: {count} equal groups of two images or more cannot be made of "
+    return made + "scales.tiny.pretrain.batch_size: 64; take groups that divide the batch, 32 at the most"
+
+
 def test_what_the_memory_cannot_serve_is_refused_with_the_numbers_and_what_it_can_just_serve_is_accepted():
     for changes, message in (  # 10 % of the images are held out
         ({IMAGES: 8}, "scales.tiny.pretrain.batch_size: 64 is more than the 7 training images; take a smaller batch"),
@@ -194,6 +199,9 @@ def test_what_the_memory_cannot_serve_is_refused_with_the_numbers_and_what_it_ca
         ({"method": "moco", "sampler": "ball", "samplers.ball.outer": 0.00391}, ranks("[0, 0.00391)", 255)),
         ({"method": "simo", "sampler": "ball", "samplers.ball.outer": 0.015}, ranks("[0, 0.015)", 63)),
         ({"sampler": "ring", "samplers.ring.inner": 0.0985}, ranks("[0.0985, 0.1)", 359)),
+        ({"method": "moco", "methods.moco.shuffle_groups": 3, IMAGES: None}, groups(3)),
+        ({"method": "moco", "methods.moco.shuffle_groups": 64}, groups(64)),
+        ({"method": "simo", "methods.simo.batch_norm": "shuffle", "methods.simo.shuffle_groups": 5}, groups(5)),
     ):
         assert refusal(TINY | changes).startswith(message)
     for changes in (
@@ -202,6 +210,9 @@ def test_what_the_memory_cannot_serve_is_refused_with_the_numbers_and_what_it_ca
         {"method": "moco", "sampler": "ball", "samplers.ball.outer": 0.00393},  # 1.002 of 255 places
         {"method": "moco", QUEUE: 64},  # as long as a batch
         {QUEUE: 63},  # ir keeps none
+        {"method": "moco", "methods.moco.shuffle_groups": 32},
+        {"method": "simo", "methods.simo.batch_norm": "sync", "methods.simo.shuffle_groups": 5},
+        {"methods.moco.shuffle_groups": 3},  # of another method
         {"neighbours": "k", "neighbour_sets.k.clusters": 10_000},
         {"sampler": "ball", "samplers.ball.outer": 0.0028},  # 1.005 rows
         {"sampler": "ball", "samplers.ball.outer": 0.0001, IMAGES: None},  # not known yet

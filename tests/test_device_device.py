@@ -75,6 +75,13 @@ def test_a_gpu_is_deterministic_only_where_asked(value, words, asked, monkeypatc
     assert os.environ.get("CUBLAS_WORKSPACE_CONFIG") == (":4096:8" if value == "yes" else None)
 
 
+def test_several_threads_are_named_on_a_cpu():
+    assert [described(device, threads) for device in (CPU, GPU) for threads in (1, 2)] == [
+        *("cpu", "cpu 2 threads"),
+        *("cuda", "cuda"),
+    ]
+
+
 @on_a_cpu
 def test_on_a_cpu_the_switch_changes_nothing(asked):
     asked("DETERMINISTIC", "yes")

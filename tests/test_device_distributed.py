@@ -1,7 +1,5 @@
 """Several processes against one: shares, gathering, means of gradients; test_two_processes.py has whole trainings."""
 
-import os
-import sys
 from unittest import mock
 
 import pytest
@@ -159,28 +157,3 @@ def test_gradients_travel_while_backward_computes_the_others():
     for found, sent in together(overlapped):
         assert found == [1.5] * 4 + [2.5] * 4
         assert sent == [0, 1, 2, 3]
-
-
-def test_a_script_starts_itself_again_once_as_as_many_processes_as_it_is_told(environment, monkeypatch):
-    started = []
-    monkeypatch.setattr(distributed, "cores", lambda: 4)
-    monkeypatch.setattr(os, "execv", lambda program, arguments: started.append([program, *arguments]))
-    monkeypatch.setattr(sys, "orig_argv", ["python", "stages", "pretrain", "--images", "x"])
-    environment()
-    monkeypatch.delenv("ANNULUS_PROCESSES", raising=False)
-    distributed.relaunch()
-    monkeypatch.setenv("ANNULUS_PROCESSES", "1")
-    distributed.relaunch()
-    assert started == []
-    monkeypatch.setenv("ANNULUS_PROCESSES", "3")
-    distributed.relaunch()
-    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "3"]
-    assert started == [[sys.executable, sys.executable, *torchrun, "stages", "pretrain", "--images", "x"]]
-    environment(**TORCHRUN)  # as the processes that it started find it
-    distributed.relaunch()
-    assert len(started) == 1
-    environment()
-    for processes in ("0", "two", "5", "9" * 20, "9" * 5000):
-        monkeypatch.setenv("ANNULUS_PROCESSES", processes)
-        with pytest.raises(SystemExit, match=f"ERROR: ANNULUS_PROCESSES is '{processes}'; .* 1 to 4 on this machine"):
-            distributed.relaunch()

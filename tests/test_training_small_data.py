@@ -14,13 +14,15 @@ import summary
 import torch
 import yaml
 from PIL import Image
-from settings import changed, read, run
+from settings import CPU, changed, read, run, stripes
 
+from annulus.files.images import UNLABELLED
 from annulus.files.right import read_right
 from annulus.negatives.neighbours import ClusterNeighbours, NoNeighbours
 from annulus.negatives.samplers import Cave, Ring
 from annulus.pipeline.stage import run_stage
 from annulus.training.budget import Budget
+from annulus.training.setup import build_training
 from annulus.training.small_data import for_few_images
 
 SCALE = Budget(epochs=1, batch_size=64, negatives=1024, queue=1024, learning_rate=0.24, validation_images=None)
@@ -114,6 +116,14 @@ def test_a_schedule_that_watches_accuracy_is_refused_without_classes(tmp_path, m
     changes = {"dataset": "photos", "datasets.photos.root": str(tmp_path / "own"), "schedule": "plateau"}
     with pytest.raises(SystemExit, match="of images without a class, which have none, take another schedule or anneal"):
         main_line(changes | {"backbone": "alexnet-fast", "seeds": [0]}, tmp_path)
+
+
+@pytest.mark.parametrize("method", ["ir", "moco"])
+def test_training_images_without_a_class_give_validation_images_no_accuracy(method):
+    images = replace(stripes(70, 0), labels=torch.full((70,), UNLABELLED))
+    settings = read({"method": method, "scales.tiny.pretrain.epochs": 1})
+    (row,) = build_training(settings, images, stripes(10, 1), CPU).run()
+    assert not [name for name in row if name.endswith("_percent")]
 
 
 def main_line(changes, folder):

@@ -4,9 +4,10 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from annulus.device.distributed import process_group, rank, relaunch
+from annulus.device.distributed import process_group, rank
 from annulus.files.right import by_number, write_right
 from annulus.pipeline.stage import Results, run_resolved
+from annulus.running.processes import relaunch
 from annulus.studies.distillation.classifiers.saved import save_classifier
 from annulus.studies.distillation.runs import Task, run_seeds
 

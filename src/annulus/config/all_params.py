@@ -21,7 +21,7 @@ from annulus.negatives.samplers import SAMPLERS
 from annulus.optim.schedules import SCHEDULES
 from annulus.optim.sgd import SGDSettings
 from annulus.training.budget import Budget
-from annulus.training.limits import check_memory
+from annulus.training.limits import check_groups, check_memory
 from annulus.views.settings import SplitSettings, ViewSet
 
 Datasets = one_of("Datasets", DATASETS)
@@ -131,11 +131,13 @@ class AllParams(Params):
                 patches.check(self.get("datasets.${dataset}").image_size, view_size)
             except InputError as error:
                 raise InputError(f"view_sets.{self.views}.patches: {error}") from None
+        budget = self.get("scales.${scale}.pretrain")
+        check_groups(self.get("methods.${method}"), budget, self.scale)
         prepared = self.get("scales.${scale}.prepare")
         more = self.dataset in MAY_HAVE_UNLABELLED and prepared.unlabelled_images != 0  # as many as are found
         if prepared.train_images is not None and not more:
             held_out = round(prepared.train_images * self.get("datasets.${dataset}").validation_fraction)
             sections = ("methods.${method}", "samplers.${sampler}")
             chosen = [self.get(section) for section in sections]
-            check_memory(prepared.train_images - held_out, *chosen, self.get("scales.${scale}.pretrain"), self.scale)
+            check_memory(prepared.train_images - held_out, *chosen, budget, self.scale)
         return self

@@ -119,14 +119,17 @@ def _asked(variable: str, choices: tuple[str, ...], usual: str) -> str:
     return asked
 
 
-def described(device: torch.device) -> str:
+def described(device: torch.device, threads: int = 1) -> str:
     """Kind and settings of the device; two devices with one description give the same digits, or nearly."""
-    return " ".join([device.type, *ways(device)])
+    return " ".join([device.type, *ways(device, threads)])
 
 
-def ways(device: torch.device) -> list[str]:
-    """Departures from the usual computation on a device, one word each."""
-    own = {"deterministic": deterministic()} if device.type == "cuda" else {"bf16": half_precision()}
+def ways(device: torch.device, threads: int = 1) -> list[str]:
+    """Departures from the usual computation on a device: on a CPU, several threads add up in another order than one."""
+    if device.type == "cuda":
+        own = {"deterministic": deterministic()}
+    else:
+        own = {"bf16": half_precision(), f"{threads} threads": threads > 1}
     return [word for word, is_so in (own | {"compiled": compiling() != "no"}).items() if is_so]
 
 

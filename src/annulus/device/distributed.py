@@ -7,7 +7,6 @@ equal because they are seeded, so they are never sent. In one process each funct
 """
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,7 +16,6 @@ import torch.distributed as dist
 from jaxtyping import Shaped
 from torch import Tensor
 
-from annulus.device.threads import cores
 from annulus.errors import InputError
 
 
@@ -28,7 +26,8 @@ def process_group() -> Iterator[None]:
     The group has WORLD_SIZE processes, which torchrun sets. If it is missing or 1, nothing happens.
 
     Raises:
-        InputError: when the environment names no other processes to meet, or fewer GPUs than processes are here.
+        InputError: when the environment names no other processes to meet, fewer GPUs than processes are here, or
+            another process ends while this one waits for it.
     """
     if os.environ.get("WORLD_SIZE", "1") == "1":
         yield
@@ -52,6 +51,13 @@ def process_group() -> Iterator[None]:
     dist.init_process_group(backend)
     try:
         yield
+    except RuntimeError as error:
+        if not (isinstance(error, dist.DistError) or "gloo" in str(error)):
+            raise
+        raise InputError(
+            "another process of this run has ended: it said why, or it was killed, mostly because memory ran out; "
+            "run again: the same command goes on"
+        ) from error
     finally:
         dist.destroy_process_group()
 
@@ -149,20 +155,3 @@ def broadcast(value: Any) -> Any:
     held = [value]
     dist.broadcast_object_list(held)
     return held[0]
-
-
-def relaunch() -> None:
-    """Replace this process by ANNULUS_PROCESSES processes of the same script (environment variable, default 1).
-
-    The number of processes changes no result, so it is no parameter. On several machines, start the stage by torchrun.
-    """
-    processes = os.environ.get("ANNULUS_PROCESSES", "1")
-    if processes == "1" or "WORLD_SIZE" in os.environ:
-        return
-    most = max(2, cores())  # what several processes do can be tried on one core too
-    if not (processes.isdecimal() and len(processes) < 6 and 1 <= int(processes) <= most):
-        raise SystemExit(
-            f"ERROR: ANNULUS_PROCESSES is {processes!r}; give a number of processes, 1 to {most} on this machine"
-        )
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", processes]
-    os.execv(sys.executable, [sys.executable, *launcher, *sys.orig_argv[1:]])

@@ -41,6 +41,11 @@ class MoCoSettings(MethodSettings):
     head: Literal["linear", "mlp"]
 
     @property
+    def norm_groups(self) -> int:
+        """Parts of the shuffled keys."""
+        return self.shuffle_groups
+
+    @property
     def method(self) -> "type[MoCo]":
         return MoCo
 

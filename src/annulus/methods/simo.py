@@ -44,6 +44,11 @@ class SiMoSettings(MethodSettings):
     head: Literal["linear", "mlp", "mlp-bn"]
 
     @property
+    def norm_groups(self) -> int:
+        """Parts of the shuffled keys, where they are shuffled."""
+        return self.shuffle_groups if self.batch_norm == "shuffle" else 1
+
+    @property
     def method(self) -> "type[SiMo]":
         return SiMo
 

@@ -37,6 +37,11 @@ class MethodSettings(Section):
     warmup: Share  # of training, over which the learning rate rises in a line from zero
 
     @property
+    def norm_groups(self) -> int:
+        """Parts of a batch that are normalised apart."""
+        return 1
+
+    @property
     def method(self) -> "type[Method]":
         """The class of the method."""
         raise NotImplementedError

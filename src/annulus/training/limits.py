@@ -9,6 +9,20 @@ from annulus.training.budget import Budget
 LEAST_BATCH = 8  # images; a batch that is more than there are becomes a multiple, for processes and groups to share
 
 
+def check_groups(method: MethodSettings, budget: Budget, scale: str = "SCALE") -> None:
+    """Refuse groups of a shuffled batch-norm that the batch cannot be cut into.
+
+    Raises:
+        InputError: with the numbers and the keys to change.
+    """
+    groups, batch = method.norm_groups, budget.batch_size
+    if groups > 1 and (batch % groups or batch < 2 * groups):
+        raise InputError(
+            f"methods.METHOD.shuffle_groups: {groups} equal groups of two images or more cannot be made of "
+            f"scales.{scale}.pretrain.batch_size: {batch}; take groups that divide the batch, {batch // 2} at the most"
+        )
+
+
 def check_memory(images: int, method: MethodSettings, sampler: Sampler, budget: Budget, scale: str = "SCALE") -> None:
     """Refuse a queue or a sampler that `images` training images cannot serve.
 

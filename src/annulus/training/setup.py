@@ -14,7 +14,7 @@ from annulus.files.images import ImageSet
 from annulus.methods.contrast_config import ContrastConfig
 from annulus.methods.step import Setting
 from annulus.negatives.neighbours import NoNeighbours
-from annulus.training.limits import check_memory
+from annulus.training.limits import check_groups, check_memory
 from annulus.training.loop import Training
 from annulus.training.run import Run
 from annulus.training.small_data import for_few_images
@@ -44,6 +44,7 @@ def build_training(run: Run, images: ImageSet, validation: ImageSet, device: tor
             )
     run = for_few_images(len(images), run)
     budget, split = run.budget, run.split
+    check_groups(run.method, budget)
     check_memory(len(images), run.method, run.sampler, budget)
     contrast = ContrastConfig(
         run.sampler,

@@ -52,14 +52,14 @@ class Validation:
         return self._drawn(self.source, "nearest images")
 
     def accuracies(self, method: Method, probe: OnlineProbe | None = None) -> dict[str, float]:
-        """Percent of the images, by the name of the number; none without images.
+        """Percent of the images, by the name of the number; none without images, or without training images of a class.
 
         validation_nn1_percent: by the rows of the method's bank, or by embeddings of now where it keeps none.
         online_linear_top1_percent: by the probe, where there is one.
 
         Source: Wu et al. 2020, arXiv:2005.13149, Figure 1.
         """
-        if len(self.images) == 0:
+        if len(self.images) == 0 or len(self.source.with_class) == 0:
             return {}
         stored, labels = method.stored, self.source.labels
         layers: list[Layer] = ["embedding"] if probe is None else ["embedding", "pooled"]

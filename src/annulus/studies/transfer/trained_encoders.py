@@ -57,4 +57,4 @@ class Encoders:
     def _checkpoint(self, seed: int) -> Checkpoint:
         key = {"settings": self.settings, "trained": self.trained, "seed": seed}
         around = {"images": hash_images(self.images), "code": self.code}
-        return Checkpoint("encoders", key | around, device=described(pick_device()))
+        return Checkpoint("encoders", key | around, described(pick_device(), torch.get_num_threads()))
