@@ -222,16 +222,49 @@ def test_a_table_may_say_the_split_name_absolute_paths_and_files_that_are_missin
 def test_words_of_a_split_that_are_not_known_are_named(here, caplog):
     rows = rows_of(here, split="train")
     rows[3]["split"] = rows[14]["split"] = "odd"
-    with pytest.raises(InputError, match=r"own.csv: column split has odd beside train; write train, and test or val"):
+    with pytest.raises(InputError, match=r"18 are of split train, 2 are of no split, and none is test or val"):
         prepared(table(rows, here / "own.csv"))
+    assert "own.csv: column split has words that name no split: odd" in caplog.text
     for row in rows:
         row["split"] = row["split"].replace("train", "even")
     check_classes(prepared(table(rows, here / "own.csv")))
-    assert "own.csv: column split is not read, as none of even, odd is a split" in caplog.text
+    assert "own.csv: column split has words that name no split: even, odd" in caplog.text
     for row in rows:
         row["split"] = row["split"].replace("even", "train").replace("odd", "Eval")
     made = prepared(table(rows, here / "own.csv"))
     assert (made.split, seen(made)["test"]) == ({}, [(3, 40), (4, 90)])
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "lack"),
+    [("test", "", "train"), ("", "val", "train"), ("train", "", "test"), ("val", "test", "train")],
+)
+@pytest.mark.parametrize("form", ["table", "shards", "saved"])
+def test_splits_of_which_a_part_is_unknown_are_refused_and_not_drawn_anew(here, form, first, second, lack):
+    rows = rows_of(here)
+    words = [first if row["label"] == "cat" else second for row in rows]
+    if form == "table":
+        path = table([row | {"split": word} for row, word in zip(rows, words, strict=True)], here / "own.csv")
+    elif form == "shards":
+        path = here / "own"
+        for word, kind in ((first, "cat"), (second, "dog")):
+            files = {row["File_Name"]: here / row["File_Name"] for row in rows if row["label"] == kind}
+            tar(path / f"{word or 'part'}-0.tar", files)
+    else:
+        datasets = pytest.importorskip("datasets")
+        path, parts = here / "own", {}
+        for word, kind in ((first, "cat"), (second, "dog")):
+            images = [str(here / row["File_Name"]) for row in rows if row["label"] == kind]
+            columns = {"image": images, "label": [kind] * len(images)}
+            parts[word or "part"] = datasets.Dataset.from_dict(columns).cast_column("image", datasets.Image())
+        datasets.DatasetDict(parts).save_to_disk(path)
+    with pytest.raises(InputError, match=rf"of the images 10 are of .*, 10 are of .*, and none is {lack}.*; mark the"):
+        prepared(path)
+
+
+@pytest.mark.parametrize("word", ["train", "test", ""])
+def test_one_split_of_all_images_divides_nothing_and_is_drawn(here, word):
+    check_classes(prepared(table(rows_of(here, split=word), here / "own.csv")))
 
 
 def test_a_class_with_a_quoted_newline_is_not_the_one_without_and_is_refused(here):

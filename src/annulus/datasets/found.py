@@ -2,6 +2,7 @@
 
 import logging
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,22 @@ class Found:
     def divided(self) -> bool:
         """True where the path says which images are for training and which are not."""
         return {"train"} < {split for split in self.splits if split is not None}
+
+    def check_splits(self) -> None:
+        """Refuse splits of which one part alone is known: drawn anew, images marked test would be trained on.
+
+        Raises:
+            InputError: with the number of images of each.
+        """
+        counts = Counter(self.splits)
+        if self.divided or len(counts) < 2:
+            return
+        there = ", ".join(f"{often} are of {f'split {name}' if name else 'no split'}" for name, often in counts.items())
+        lack = "test or val" if "train" in counts else "train"
+        raise InputError(
+            f"of the images {there}, and none is {lack}; mark the others so, by the table's column, the shards' names "
+            "or the saved splits, or mark none, and a test part is drawn"
+        )
 
 
 def of_tree(root: Path, by: Classes) -> Found:

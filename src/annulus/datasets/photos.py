@@ -79,8 +79,9 @@ def open_photos(found: Found, image_size: int, test_fraction: float, seed: int) 
     Without splits of its own, `test_fraction` of each class, drawn by the seed, is the test part: one image at least.
 
     Raises:
-        InputError: when a class has one image alone, or a class's name cannot be shown.
+        InputError: when a class has one image alone, a class's name cannot be shown, or the splits are known in part.
     """
+    found.check_splits()
     known = sorted({name for name in found.classes if name is not None}, key=natural)
     for name in known:
         if not name.isprintable() or len(name) > 200:

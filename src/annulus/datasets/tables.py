@@ -48,7 +48,7 @@ def from_rows(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, An
         )
     chosen = [row for row in rows if row[at]]
     if split is not None:
-        check_splits(path, split, [row[split] for row in chosen])
+        name_unknown(path, split, [row[split] for row in chosen])
     return Found(
         "a table of paths",
         path.parent,
@@ -71,22 +71,11 @@ def class_name(value: Any, names: Sequence[str] | None = None) -> str | None:
     return None if value is None or value == "" else str(value)
 
 
-def check_splits(path: Path, column: str, values: Sequence[Any]) -> None:
-    """Warn of a column that names no split, and refuse one that names splits and yet divides nothing.
-
-    Raises:
-        InputError: with the words that are not known.
-    """
+def name_unknown(path: Path, column: str, values: Iterable[Any]) -> None:
+    """Warn of a column's words that name no split."""
     unknown = sorted({str(value) for value in values if value not in (None, "") and split_name(value) is None})
-    known = {split_name(value) for value in values} - {None}
-    if not unknown or {"train"} < known:
-        return
-    if known:
-        raise InputError(
-            f"{path}: column {column} has {named(unknown)} beside {', '.join(sorted(known))}; write train, and test or "
-            "val, or take the column away"
-        )
-    log.warning("WARNING: %s: column %s is not read, as none of %s is a split", path, column, named(unknown))
+    if unknown:
+        log.warning("WARNING: %s: column %s has words that name no split: %s", path, column, named(unknown))
 
 
 def split_name(value: Any) -> str | None:

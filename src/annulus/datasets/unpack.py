@@ -13,7 +13,7 @@ from annulus.datasets.archives import check_room, joined, needs, sound, split_of
 from annulus.datasets.decode import SUFFIXES as IMAGE_SUFFIXES
 from annulus.datasets.found import Found, of_tree
 from annulus.datasets.settings import Classes
-from annulus.datasets.tables import LABELS, check_splits, class_name, column_of, from_rows, split_name
+from annulus.datasets.tables import LABELS, class_name, column_of, from_rows, name_unknown, split_name
 from annulus.datasets.tars import from_tars
 from annulus.errors import InputError
 
@@ -100,7 +100,7 @@ def _parquet(path: Path, unpacked: Path) -> Found:
 
     if split is not None:
         with sound(path):
-            check_splits(path, split, file.read(columns=[split]).column(0).to_pylist())
+            name_unknown(path, split, file.read(columns=[split]).column(0).to_pylist())
 
     def rows() -> Iterator[tuple[Any, str | None, str | None]]:
         for batch in file.iter_batches(batch_size=64, columns=wanted):
