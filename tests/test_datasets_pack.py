@@ -262,6 +262,21 @@ def test_files_that_cannot_be_read_are_told_and_have_no_bytes(kind, files, tmp_p
     assert store.places.length[[0, 5]].tolist() == [0, 0]
 
 
+def test_a_shard_with_an_unreadable_file_is_packed_again_and_those_without_are_not(files, tmp_path, monkeypatch):
+    coded, seen = module._coded, []
+
+    def without_a_package(file, kind, size):
+        seen.append(file.name)
+        return module.Coded(b"", (size, size), 0, "HEIC") if file.name == "5.jpg" else coded(file, kind, size)
+
+    monkeypatch.setattr(module, "_coded", without_a_package)
+    assert pack(files, torch.arange(11), "raw", SIZE, tmp_path / "work", "train")[1] == {5: "HEIC"}
+    monkeypatch.setattr(module, "_coded", lambda file, *settings: seen.append(file.name) or coded(file, *settings))
+    seen.clear()
+    assert (packed(files, "raw", tmp_path / "work").places.length > 0).all()
+    assert sorted(seen) == NAMES[4:8]
+
+
 KEPT_OPEN = """
 from pathlib import Path
 import numpy as np

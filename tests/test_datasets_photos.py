@@ -7,6 +7,7 @@ import json
 import logging
 import sys
 import tarfile
+import warnings
 import zipfile
 from pathlib import Path
 
@@ -423,6 +424,34 @@ def test_a_zip_of_windows_has_folders_and_one_with_a_name_twice_is_refused(here)
         archive.writestr(zipfile.ZipInfo("cat\\3.png"), b"")
     with pytest.raises(InputError, match=r"own.zip has 1 names twice, 'cat/3.png' first; pack it again"):
         prepared(here / "own.zip")
+
+
+@pytest.mark.parametrize("again", ["cat/3.png", "./cat/3.png", "cat//3.png"])
+@pytest.mark.parametrize("kind", ["zip", "tar"])
+def test_a_name_that_stands_twice_in_an_archive_is_refused_in_any_writing(here, kind, again):
+    files = [*named_files(here, "{kind}/{number}.png").items(), (again, here / "images/dog/3.png")]
+    if kind == "zip":
+        with zipfile.ZipFile(here / "own.zip", "w") as archive, warnings.catch_warnings(action="ignore"):
+            for name, file in files:
+                archive.writestr(name, file.read_bytes())
+    else:
+        with tarfile.open(here / "own.tar", "w") as archive:
+            for name, file in files:
+                added(archive, name, file.read_bytes())
+    with pytest.raises(InputError, match=rf"own.{kind} has 1 names twice, 'cat/3.png' first; pack it again"):
+        prepared(here / f"own.{kind}")
+
+
+def test_a_sample_whose_files_are_not_neighbours_is_refused(here):
+    pytest.importorskip("webdataset")
+    tree(here / "images", each=2)
+    with tarfile.open(here / "own.tar", "w") as archive:
+        for number in range(2):
+            added(archive, f"{number}.png", (here / f"images/cat/{number}.png").read_bytes())
+        for number in range(2):
+            added(archive, f"{number}.cls", b"cat")
+    with pytest.raises(InputError, match=r"the files of the sample 0 do not follow each other; .* `tar --sort=name`"):
+        prepared(here / "own.tar")
 
 
 def test_a_full_disk_is_no_fault_of_the_archive(here, monkeypatch):

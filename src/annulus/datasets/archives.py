@@ -4,7 +4,8 @@ import errno
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -31,6 +32,13 @@ def check_room(folder: Path, needs: int, path: Path) -> None:
             f"{path} unpacks to {needs:,} bytes, and {folder} has {free:,} free, of which {KEPT_FREE:,} stay; free "
             "some space, or unpack it elsewhere and give that folder"
         )
+
+
+def check_names(path: Path, names: Iterable[str]) -> None:
+    """Refuse an archive with two files of one name, of which the later would take the place of the former."""
+    counts = Counter(map(os.path.normpath, names))
+    if twice := [name for name, often in counts.items() if often > 1]:
+        raise InputError(f"{path} has {len(twice)} names twice, {twice[0]!r} first; pack it again")
 
 
 def split_of_shard(path: Path) -> str | None:

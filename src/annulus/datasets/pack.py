@@ -111,7 +111,7 @@ def _pack_shard(
 
 
 def _before(path: Path, files: list[Path]) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-    """Packed shard of an earlier run, or None if it is incomplete or its files have changed."""
+    """Packed shard of an earlier run, or None if it is incomplete, its files have changed, or one could not be read."""
     if not _index(path).exists() or not path.exists():
         return None
     try:
@@ -120,7 +120,8 @@ def _before(path: Path, files: list[Path]) -> tuple[dict[str, Tensor], dict[str,
     except InputError:  # cut, or of another version: it is packed again
         return None
     same = (about.get("files"), about.get("bytes")) == (_identity(files), path.stat().st_size)
-    whole = len(tensors["length"]) == len(files) and isinstance(about.get("bad"), dict)
+    # A file that could not be read may be readable now, by another mode or a package, and the same in all the rest.
+    whole = len(tensors["length"]) == len(files) and about.get("bad") == {}
     return (tensors, about) if same and whole else None
 
 

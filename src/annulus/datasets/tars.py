@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from annulus.datasets.archives import check_room, joined, needs, sound, split_of_shard
+from annulus.datasets.archives import check_names, check_room, joined, needs, sound, split_of_shard
 from annulus.datasets.decode import SUFFIXES as IMAGE_SUFFIXES
 from annulus.datasets.found import Found, arranged, listed
 from annulus.datasets.settings import Classes
@@ -30,6 +30,7 @@ def from_tars(paths: Sequence[Path], unpacked: Path, classes: Classes) -> Found:
         folder = unpacked / str(place)
         with sound(path), tarfile.open(path) as archive:
             members = _members(archive, path)
+            check_names(path, (member.name for member in members))
             if _beside_images(member.name for member in members):
                 parts.append(_webdataset(path, members, folder))
             else:
@@ -86,8 +87,14 @@ def _webdataset(path: Path, members: Sequence[tarfile.TarInfo], folder: Path) ->
     import webdataset
 
     samples = webdataset.WebDataset([str(path.resolve())], shardshuffle=False, empty_check=False)
-    images, labelled, others = [], [], []
+    images, labelled, others, known = [], [], [], set()
     for sample in samples:
+        if sample["__key__"] in known:
+            raise InputError(
+                f"{path}: the files of the sample {sample['__key__']} do not follow each other; pack it again with "
+                "`tar --sort=name`"
+            )
+        known.add(sample["__key__"])
         kinds = [kind for kind in sample if f".{kind.rpartition('.')[2].lower()}" in IMAGE_SUFFIXES]
         if len(kinds) > 1:
             raise InputError(

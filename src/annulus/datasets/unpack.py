@@ -3,13 +3,12 @@
 import json
 import shutil
 import zipfile
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from annulus.datasets.archives import check_room, joined, needs, sound, split_of_shard
+from annulus.datasets.archives import check_names, check_room, joined, needs, sound, split_of_shard
 from annulus.datasets.decode import SUFFIXES as IMAGE_SUFFIXES
 from annulus.datasets.found import Found, of_tree
 from annulus.datasets.settings import Classes
@@ -155,8 +154,7 @@ def _unzip(path: Path, folder: Path) -> None:
             member.filename = member.filename.replace("\\", "/")  # as some programs of Windows write it
             if ".." in PurePosixPath(member.filename).parts or PurePosixPath(member.filename).is_absolute():
                 raise InputError(f"{path}: {member.filename!r} would lie outside of its folder; pack it again")
-        if twice := [name for name, often in Counter(member.filename for member in members).items() if often > 1]:
-            raise InputError(f"{path} has {len(twice)} names twice, {twice[0]!r} first; pack it again")
+        check_names(path, (member.filename for member in members))
         folder.mkdir(parents=True, exist_ok=True)
         check_room(folder, sum(member.file_size for member in members), path)
         for member in members:
