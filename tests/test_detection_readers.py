@@ -318,3 +318,26 @@ def test_folders_without_their_files_kinds_that_are_unknown_and_splits_of_differ
         (tmp_path / f"annotations/instances_{split}2017.json").write_text(json.dumps(content))
     with pytest.raises(InputError, match=r"2 categories differ .*4 'cow' in val only, 4 'dog' in train"):
         read_splits(tmp_path, "boxes", False)
+
+
+@pytest.mark.parametrize(
+    ("part", "same", "sentence"),
+    [
+        ("train", [], "no picture of train has an object; annotate some"),
+        ("val", ["a.png", "./a.png"], r"val lists 1 image \(\S+val2017/a.png\) more than once; keep one entry"),
+        ("val", ["../train2017/b.png"], r"1 image \(\S+train2017/b.png\) of train are in val too, .*; take them out"),
+    ],
+)
+def test_splits_without_objects_or_with_a_picture_twice_are_refused(part, same, sentence, tmp_path):
+    for split, names in (("train", ["b.png"]), ("val", ["a.png"])):
+        content = records()
+        image, one = content["images"][0], content["annotations"][0]
+        names = same if same and part == split else names
+        content["images"] = [image | {"id": number, "file_name": name} for number, name in enumerate(names)]
+        content["annotations"] = [one | {"image_id": 0}] if same or part != split else []
+        (tmp_path / f"{split}2017").mkdir()
+        Image.new("RGB", (40, 30)).save(tmp_path / f"{split}2017" / ("b.png" if split == "train" else "a.png"))
+        (tmp_path / "annotations").mkdir(exist_ok=True)
+        (tmp_path / f"annotations/instances_{split}2017.json").write_text(json.dumps(content))
+    with pytest.raises(InputError, match=sentence):
+        read_splits(tmp_path, "boxes", False)
