@@ -309,6 +309,32 @@ def test_parquet_with_the_bytes_of_images(here):
     check_classes(prepared(here / "own.parquet"))
 
 
+@pytest.mark.parametrize("form", ["parquet", "saved"])
+def test_of_several_columns_of_images_the_one_of_a_usual_name_is_taken(here, form):
+    arrow, datasets = pytest.importorskip("pyarrow"), pytest.importorskip("datasets")
+    from pyarrow import parquet
+
+    tree(here / "images")
+    files = [here / f"images/{kind}/{number}.png" for kind in COLOUR for number in range(10)]
+    mask = picture(here / "mask.png", 200)
+
+    def written(column: str) -> Path:
+        columns = {"mask": [mask] * 20, column: files, "label": [file.parent.name for file in files]}
+        if form == "saved":
+            made = datasets.Dataset.from_dict({name: list(map(str, values)) for name, values in columns.items()})
+            for name in ("mask", column):
+                made = made.cast_column(name, datasets.Image())
+            made.save_to_disk(here / column)
+            return here / column
+        columns |= {name: [file.read_bytes() for file in columns[name]] for name in ("mask", column)}
+        parquet.write_table(arrow.table(columns), here / f"{column}.parquet")
+        return here / f"{column}.parquet"
+
+    check_classes(prepared(written("Image")))
+    with pytest.raises(InputError, match=r"photo\S* has 2 columns of images, mask, photo; name the one to take image"):
+        prepared(written("photo"))
+
+
 def added(archive: tarfile.TarFile, name: str, content: bytes) -> None:
     about = tarfile.TarInfo(name)
     about.size = len(content)

@@ -10,9 +10,10 @@ from typing import Any
 
 from annulus.datasets.archives import check_names, check_room, joined, needs, sound, split_of_shard
 from annulus.datasets.decode import SUFFIXES as IMAGE_SUFFIXES
+from annulus.datasets.folder import named
 from annulus.datasets.found import Found, of_tree
 from annulus.datasets.settings import Classes
-from annulus.datasets.tables import LABELS, class_name, column_of, from_rows, name_unknown, split_name
+from annulus.datasets.tables import LABELS, PATHS, class_name, column_of, from_rows, name_unknown, split_name
 from annulus.datasets.tars import from_tars
 from annulus.errors import InputError
 
@@ -53,10 +54,10 @@ def from_shards(paths: Sequence[Path], unpacked: Path, classes: Classes) -> Foun
 
 
 def from_datasets(path: Path, unpacked: Path) -> Found:
-    """The images of a folder that `datasets` saved, by its first column of images and its column of labels.
+    """The images of a folder that `datasets` saved, by its column of images and its column of labels.
 
     Raises:
-        InputError: when it cannot be read, or has no column of images.
+        InputError: when it cannot be read, or has no column of images, or several and none of a usual name.
     """
     needs("a folder of save_to_disk", "datasets")
     from datasets import DatasetDict, Image, load_from_disk
@@ -65,7 +66,7 @@ def from_datasets(path: Path, unpacked: Path) -> Found:
         loaded = load_from_disk(str(path))
     parts = []
     for split, rows in (loaded if isinstance(loaded, DatasetDict) else {"": loaded}).items():
-        column = next((name for name, kind in rows.features.items() if isinstance(kind, Image)), None)
+        column = _image_column(path, [name for name, kind in rows.features.items() if isinstance(kind, Image)])
         if column is None:
             raise InputError(
                 f"{path} has the columns {', '.join(rows.features)}, and none of images; cast one to datasets.Image"
@@ -89,7 +90,7 @@ def _parquet(path: Path, unpacked: Path) -> Found:
         file = pq.ParquetFile(path)
     schema = file.schema_arrow
     kinds = {field.name: field.type for field in schema}
-    column = next((name for name, kind in kinds.items() if _holds_bytes(kind, pa)), None)
+    column = _image_column(path, [name for name, kind in kinds.items() if _holds_bytes(kind, pa)])
     label, split = (column_of(list(kinds), known) for known in (LABELS, ("split",)))
     wanted = [name for name in (column, label, split) if name]
     if column is None:
@@ -109,6 +110,19 @@ def _parquet(path: Path, unpacked: Path) -> Found:
 
     with sound(path):
         return _written(rows(), unpacked, path, split_of_shard(path))
+
+
+def _image_column(path: Path, columns: Sequence[str]) -> str | None:
+    """The column of images: of several the one that has a usual name."""
+    if len(columns) < 2:
+        return next(iter(columns), None)
+    column = column_of(columns, PATHS)
+    if column is None:
+        raise InputError(
+            f"{path} has {len(columns)} columns of images, {named(columns)}; name the one to take image, or leave out "
+            "the others"
+        )
+    return column
 
 
 def _holds_bytes(kind: Any, pa: Any) -> bool:
