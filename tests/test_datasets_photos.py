@@ -2,6 +2,7 @@
 
 import csv
 import errno
+import inspect
 import io
 import json
 import logging
@@ -167,12 +168,47 @@ def test_a_folder_of_a_split_without_another_is_a_class_and_is_named(here, caplo
     tree(here / "own")
     tree(here / "own/train")
     assert prepared(here / "own").train.classes == ("cat", "dog", "train")
-    assert "train taken as a class, since no folder beside says which images are for testing" in caplog.text
+    assert (
+        "train taken as a class; only train/ with test/ or val/ beside it says which images are to test" in caplog.text
+    )
 
 
-def test_a_folder_of_images_without_a_class_alone_gives_none(here):
-    tree(here / "own/unlabelled")
-    assert prepared(here / "own").train.classes == ()
+def test_classes_of_one_folder_stay_where_images_without_a_class_lie_beside_it(here, caplog):
+    tree(here / "own/train")
+    picture(here / "own/unlabelled/more/1.png", 1)
+    made = prepared(here / "own")
+    assert made.train.classes == ("cat", "dog")
+    assert tuple(map(len, (made.train, made.validation, made.test))) == (12, 3, 6)
+    assert (made.train.labels == UNLABELLED).sum() == 1
+    assert "WARNING" not in caplog.text
+
+
+@pytest.mark.parametrize("content", [None, "notes.txt"])
+def test_a_folder_of_a_split_without_images_is_named(here, content, caplog):
+    tree(here / "own/pets/train")
+    (here / "own/pets/Test").mkdir()
+    if content:
+        (here / "own/pets/Test" / content).write_text("hello")
+    check_classes(prepared(here / "own"))
+    assert "own: folders of a split without an image: pets/Test" in caplog.text
+
+
+def test_folders_that_are_named_like_splits_and_count_as_classes_are_named(here, caplog):
+    tree(here / "own/train2017")
+    tree(here / "own/val2017")
+    assert prepared(here / "own").train.classes == ("train2017", "val2017")
+    assert "own: train2017, val2017 taken as a class; only train/ with test/ or val/ beside it" in caplog.text
+
+
+def test_folders_deeper_than_python_calls_are_read(here):
+    file = picture(here / "own" / Path(*["a"] * 300) / "1.png", 1)
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack(0)) + 200)
+    try:
+        found = find(here / "own", here / "unpacked")
+    finally:
+        sys.setrecursionlimit(limit)
+    assert found.root / found.names[0] == file
 
 
 def table(rows: list[dict[str, str]], path: Path, delimiter: str = ",") -> Path:

@@ -2,14 +2,13 @@
 
 import errno
 import os
-import re
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from annulus.datasets.found import SPLIT_OF, Found
+from annulus.datasets.found import Found
 from annulus.errors import InputError, require
 
 KEPT_FREE = 2**30  # bytes of the disk that no archive may fill
@@ -39,11 +38,6 @@ def check_names(path: Path, names: Iterable[str]) -> None:
     counts = Counter(map(os.path.normpath, names))
     if twice := [name for name, often in counts.items() if often > 1]:
         raise InputError(f"{path} has {len(twice)} names twice, {twice[0]!r} first; pack it again")
-
-
-def split_of_shard(path: Path) -> str | None:
-    """train of train-00000-of-00002.parquet."""
-    return SPLIT_OF.get(re.split(r"[-_.0-9]", path.name.lower())[0])
 
 
 def needs(what: str, package: str) -> None:

@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from annulus.datasets.archives import check_names, check_room, joined, needs, sound, split_of_shard
+from annulus.datasets.archives import check_names, check_room, joined, needs, sound
 from annulus.datasets.decode import SUFFIXES as IMAGE_SUFFIXES
-from annulus.datasets.found import Found, arranged, listed
+from annulus.datasets.found import Found, arranged, listed, split_of
 from annulus.datasets.settings import Classes
 from annulus.datasets.tables import LABELS, class_name, column_of
 from annulus.errors import InputError
@@ -73,7 +73,7 @@ def _one_tree(trees: Sequence[tuple[Path, Path, list[str]]], root: Path, classes
             file = f"{folder.relative_to(root)}/{name}"
             files.append(file)
             names.append(name)
-            splits[file] = split_of_shard(path)
+            splits[file] = split_of(path.name)
         others += [*no_images, *outside]
     found = replace(arranged(root, files, names, others, classes), kind="a tar")
     return found if any(found.splits) else replace(found, splits=tuple(splits[file] for file in found.names))
@@ -81,7 +81,7 @@ def _one_tree(trees: Sequence[tuple[Path, Path, list[str]]], root: Path, classes
 
 def _webdataset(path: Path, members: Sequence[tarfile.TarInfo], folder: Path) -> Found:
     """A tar of samples: an image and, beside it, its label (.cls, .json)."""
-    split = split_of_shard(path)
+    split = split_of(path.name)
     check_room(folder.parent, sum(member.size for member in members), path)
     needs("a WebDataset tar", "webdataset")
     import webdataset

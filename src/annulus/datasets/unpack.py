@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from annulus.datasets.archives import check_names, check_room, joined, needs, sound, split_of_shard
+from annulus.datasets.archives import check_names, check_room, joined, needs, sound
 from annulus.datasets.decode import SUFFIXES as IMAGE_SUFFIXES
 from annulus.datasets.folder import named
-from annulus.datasets.found import Found, of_tree
+from annulus.datasets.found import Found, of_tree, split_of
 from annulus.datasets.settings import Classes
 from annulus.datasets.tables import LABELS, PATHS, class_name, column_of, from_rows, name_unknown, split_name
 from annulus.datasets.tars import from_tars
@@ -109,7 +109,7 @@ def _parquet(path: Path, unpacked: Path) -> Found:
                 yield row[column], class_name(row[label], names) if label else None, own
 
     with sound(path):
-        return _written(rows(), unpacked, path, split_of_shard(path))
+        return _written(rows(), unpacked, path, split_of(path.name))
 
 
 def _image_column(path: Path, columns: Sequence[str]) -> str | None:
