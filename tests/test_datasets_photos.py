@@ -16,10 +16,12 @@ import pytest
 import torch
 from PIL import Image
 
+from annulus.datasets import photos
 from annulus.datasets.parts import save_prepared
 from annulus.datasets.photos import find, open_photos
 from annulus.datasets.prepare import packing, prepare_images
 from annulus.datasets.settings import PhotosSettings, PrepareBudget
+from annulus.device.rng import generator
 from annulus.errors import InputError
 from annulus.files.images import UNLABELLED, load_images
 
@@ -629,6 +631,18 @@ def test_a_link_to_a_folder_around_it_is_refused(here):
     (here / "own/cat/loop").symlink_to(here / "own")
     with pytest.raises(InputError, match="own/cat/loop is a link to a folder around it; remove the link"):
         find(here / "own", here / "unpacked")
+
+
+@pytest.mark.parametrize("fraction", [0.01, 0.25, 0.5])
+@pytest.mark.parametrize("classes", [[], ["a", "b", "c"]])
+def test_test_images_are_those_of_one_comparison_a_class(fraction, classes):
+    labels = torch.tensor([0] * 10 + [1] * 2 + [2] * 23 + [UNLABELLED] * 5 if classes else [UNLABELLED] * 40)
+    order = torch.randperm(40, generator=generator(3, "test images"))
+    expected = []
+    for label in range(3) if classes else [UNLABELLED]:
+        rows = order[labels[order] == label].tolist()
+        expected += rows[: min(max(round(fraction * len(rows)), 1), len(rows) - 1)]
+    assert photos._tested(labels, classes, fraction, 3).tolist() == sorted(expected)
 
 
 def test_sources_of_no_class_are_limited_by_their_split(here):
