@@ -633,6 +633,32 @@ def test_a_link_to_a_folder_around_it_is_refused(here):
         find(here / "own", here / "unpacked")
 
 
+@pytest.mark.parametrize(
+    ("classes", "sentence"),
+    [
+        (
+            "top",
+            r"no test image can be used of cat; every class needs one, and cat/\d.png \(empty file\) cannot be read: r",
+        ),
+        ("none", r"no test image can be read: \w+/\d.png \(empty file\), \w+/\d.png .*; repair or remove them"),
+    ],
+)
+def test_where_the_drawn_test_images_are_unreadable_they_are_named(here, classes, sentence):
+    tree(here / "own")
+    for name in prepared(here / "own", classes=classes, test_fraction=0.1).split["test"]:
+        if classes == "none" or name.startswith("cat"):
+            (here / "own" / name).write_bytes(b"")
+    with pytest.raises(InputError, match=sentence):
+        prepared(here / "own", classes=classes, test_fraction=0.1)
+
+
+def test_where_no_image_can_be_read_the_sentence_names_no_limit_that_photos_have_not(here):
+    for number in range(4):
+        picture(here / "own" / f"{number}.png", number).write_bytes(b"")
+    with pytest.raises(InputError, match=r"4 of 4 image files cannot be read: .*; fix or remove them$"):
+        prepared(here / "own")
+
+
 @pytest.mark.parametrize("fraction", [0.01, 0.25, 0.5])
 @pytest.mark.parametrize("classes", [[], ["a", "b", "c"]])
 def test_test_images_are_those_of_one_comparison_a_class(fraction, classes):

@@ -122,7 +122,7 @@ def test_a_folder_with_too_little_is_refused(root):
     )
     for place, count, bad, test_images, sentence in (
         ("test/ant", 0, 0, 2, "test_images 2 is fewer than the 3 classes; raise it in scales.SCALE.prepare, or"),
-        ("test/ant", 10, 10, None, "no test image can be used of ant; every class needs one"),
+        ("test/ant", 10, 10, None, r"of ant; every class needs one, and test/ant/0.png \(emp.* cannot be read: rep"),
         ("train/bee", 12, 21, None, many),
     ):
         for number in range(count):

@@ -122,7 +122,8 @@ def prepare_sources(
             images = images.some(good.nonzero().squeeze(1))
         masks = None if source.read_masks is None else source.read_masks(rows)
         sets[split] = ImageSet(images, source.labels[rows], rows, source.classes, masks)
-        _check_every_class(sets[split], split)
+        unread = [(name, int(source.labels[chosen[split][place]])) for place, name in bad[split].items()]
+        _check_every_class(sets[split], split, unread)
     _check_pixel_classes(sets["train"], sets["test"])
 
     bad_files = sum(len(names) for names in bad.values())
@@ -238,17 +239,24 @@ def _check_bad_files(names: Sequence[str], asked: int, section: str, params: Dat
     if isinstance(params, PhotosSettings) and len(names) < asked:
         log.warning("WARNING: %s; they are left out", fault)
         return
-    allowed = params.max_bad_files if isinstance(params, FolderSettings) else 0
+    if not isinstance(params, FolderSettings):
+        raise InputError(f"{fault}; fix or remove them")
+    allowed = params.max_bad_files
     if len(names) > allowed:
         raise InputError(f"{fault}. max_bad_files is {allowed}: fix or remove them, or raise {section}.max_bad_files")
     log.warning("%s; going on without (max_bad_files %d)", fault, allowed)
 
 
-def _check_every_class(image_set: ImageSet, split: str) -> None:
+def _check_every_class(image_set: ImageSet, split: str, unread: Sequence[tuple[str, int]]) -> None:
+    """Every class has an image, and without classes the split has one. `unread`: bad files and their labels."""
+    if len(image_set) == 0 and not image_set.classes and split != "validation":
+        raise InputError(f"no {split} image can be read: {named([name for name, _ in unread])}; repair or remove them")
     counts = torch.bincount(image_set.labels[image_set.with_class], minlength=len(image_set.classes))
     lost = [name for name, count in zip(image_set.classes, counts.tolist(), strict=True) if count == 0]
     if lost:
-        raise InputError(f"no {split} image can be used of {named(lost)}; every class needs one, or remove its folders")
+        of_lost = [name for name, label in unread if label != UNLABELLED and image_set.classes[label] in lost]
+        why = f", and {named(of_lost)} cannot be read: repair or remove them" if of_lost else ", or remove its folders"
+        raise InputError(f"no {split} image can be used of {named(lost)}; every class needs one{why}")
 
 
 def _check_pixel_classes(train: ImageSet, test: ImageSet) -> None:
