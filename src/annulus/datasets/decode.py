@@ -23,6 +23,7 @@ SUFFIXES |= {".ppm", ".pgm", ".pbm"}
 HEIF_SUFFIXES = {".heic", ".heif", ".hif"}
 SUFFIXES |= HEIF_SUFFIXES
 SUFFIXES |= {".jxl", ".psd", ".svg", ".dng", ".cr2", ".nef", ".arw"}  # not read, but not overlooked
+ORIENTATION = 0x0112  # EXIF's tag; 1: upright
 FILES_AT_ONCE = 64  # a thread's portion: enough to make its start cheap
 
 
@@ -110,6 +111,16 @@ def raw_about(path: Path) -> tuple[tuple[int, int], str, str]:
     """
     with _file(path) as image:
         return image.size, image.mode, image.format
+
+
+def orientation(path: Path) -> int:
+    """EXIF's orientation of a file.
+
+    Raises:
+        Exception: of any kind, when the file cannot be read.
+    """
+    with _file(path) as image:
+        return image.getexif().get(ORIENTATION, 1)
 
 
 def _file(path: Path) -> Image.Image:
