@@ -91,6 +91,10 @@ def test_raw_images_are_the_plain_decoding_in_any_order_whatever_was_announced(f
         assert torch.equal(store.take(rows), expected[rows])
     everything = torch.arange(11).split(2)
     assert torch.equal(torch.cat([images for _, images in store.in_turn(everything)]), expected)
+    own = torch.tensor([3, 4])
+    store.ahead([own])
+    own.copy_(torch.tensor([6, 7]))  # as a caller may do that draws each batch into one tensor
+    assert torch.equal(store.take(own), expected[[6, 7]])
     assert torch.equal(store.some(torch.tensor([8, 2])).take(torch.tensor([1])), expected[[2]])
 
 
@@ -275,6 +279,11 @@ def test_a_shard_with_an_unreadable_file_is_packed_again_and_those_without_are_n
     seen.clear()
     assert (packed(files, "raw", tmp_path / "work").places.length > 0).all()
     assert sorted(seen) == NAMES[4:8]
+
+
+def test_a_comment_that_is_too_long_for_jpeg_is_left_out(tmp_path):
+    photo(20, 30, 0).save(tmp_path / "a.gif", comment="x" * 70_000)
+    assert module._coded(tmp_path / "a.gif", "jpeg", SIZE).bad is None
 
 
 KEPT_OPEN = """
