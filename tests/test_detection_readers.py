@@ -97,6 +97,7 @@ def test_lvis_names_files_by_their_address_and_says_what_is_known_of_an_image(tm
         ("masks", '{"images": [', "some.json cannot be read as JSON .*; fetch it again"),
         ("masks", {"images": [], "categories": []}, "has no list of annotations; a COCO or LVIS file has images, anno"),
         ("masks", {"images": {"file_name": "b.png"}}, r"1 image \(.*b.png\) of 1 not on the disk; unpack the images"),
+        ("masks", {"images": {"file_name": "b" * 5000}}, r"1 image \(.*b+\) of 1 not on the disk; unpack the images"),
         ("masks", {"images": {"width": 41}}, r"1 image \(.*a.png: 40 x 30 pixels where 41 x 30 are annotated\)"),
         ("masks", {"annotations": {"image_id": 6}}, r"1 annotation \(7\) whose image_id is not in images"),
         ("masks", {"annotations": {"category_id": 1}}, r"1 annotation \(7\) whose category_id is not in categories"),
