@@ -258,6 +258,22 @@ def test_a_table_may_say_the_split_name_absolute_paths_and_files_that_are_missin
     assert "1 of 21 image files cannot be read: ../images/gone.png (No such file or directory)" in caplog.text
 
 
+def test_rows_without_a_path_are_counted_and_labels_have_no_blanks_around(here, caplog):
+    rows = rows_of(here)
+    rows[0]["label"] = " cat "
+    blank = [{"File_Name": path, "label": "dog"} for path in ("", " ")]
+    check_classes(prepared(table([*rows, *blank], here / "own.csv")))
+    assert "own.csv: 2 rows without a File_Name are left out" in caplog.text
+
+
+@pytest.mark.parametrize("line", ["images/cat/3.png", "images/cat/3.png,cat,more"])
+def test_a_row_of_another_number_of_fields_is_refused_with_its_line(here, line):
+    path = table(rows_of(here), here / "own.csv")
+    path.write_text(path.read_text().replace("images/cat/3.png,cat", line))
+    with pytest.raises(InputError, match=r"own.csv: line 5 has other than the 2 fields of the header; correct it"):
+        prepared(path)
+
+
 def test_words_of_a_split_that_are_not_known_are_named(here, caplog):
     rows = rows_of(here, split="train")
     rows[3]["split"] = rows[14]["split"] = "odd"

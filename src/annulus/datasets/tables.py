@@ -23,12 +23,19 @@ def from_text(path: Path, separator: str) -> Found:
     """The images that a CSV or TSV file names, with paths relative to its folder, or absolute.
 
     Raises:
-        InputError: when it cannot be read, or has no column of paths.
+        InputError: when it cannot be read, has no column of paths, or a line of another number of fields.
     """
     try:
         text = io.StringIO(read_text(path).lstrip("\ufeff"), newline="")
         table = csv.DictReader(text, delimiter=separator, strict=True)
-        rows = list(table)
+        rows = []
+        for row in table:
+            if None in row or None in row.values():
+                raise InputError(
+                    f"{path}: line {table.line_num} has other than the {len(table.fieldnames)} fields of the header; "
+                    "correct it, with quotes around a field that holds the separator"
+                )
+            rows.append(row)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path} is no table in UTF-8 ({error}); save it as CSV with a header") from error
     return from_rows(path, table.fieldnames or [], rows)
@@ -46,7 +53,10 @@ def from_rows(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, An
             f"{path} has the columns {', '.join(columns)[:200] or 'none'}, and none of paths; name one of them "
             f"{', '.join(PATHS[:4])} or {PATHS[-1]}, with commas between them (tabs in a .tsv)"
         )
-    chosen = [row for row in rows if row[at]]
+    rows = list(rows)
+    chosen = [row for row in rows if str(row[at] or "").strip()]
+    if len(chosen) < len(rows):
+        log.warning("WARNING: %s: %d rows without a %s are left out", path, len(rows) - len(chosen), at)
     if split is not None:
         name_unknown(path, split, [row[split] for row in chosen])
     return Found(
@@ -68,7 +78,7 @@ def class_name(value: Any, names: Sequence[str] | None = None) -> str | None:
     """The class of a label, which may be its number among `names`."""
     if isinstance(value, int) and names is not None and value < len(names):
         return names[value] if value >= 0 else None
-    return None if value is None or value == "" else str(value)
+    return None if value is None else str(value).strip() or None
 
 
 def name_unknown(path: Path, column: str, values: Iterable[Any]) -> None:
