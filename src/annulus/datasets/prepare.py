@@ -142,9 +142,10 @@ def _photos(dataset: str, params: PhotosSettings, limits: Limits, seed: int, sha
     """The images of a path, and which files are in which part if the path does not say it."""
     aside = main_checkout() / ".annulus"
     aside.mkdir(exist_ok=True)
+    root = root_of(f"datasets.{dataset}.root", params.root)
     with tempfile.TemporaryDirectory(prefix="unpacked-", dir=aside) as unpacked:
         try:
-            found = find(root_of(f"datasets.{dataset}.root", params.root), Path(unpacked), params.classes)
+            found = find(root, Path(unpacked), params.classes)
         except InputError as error:
             raise InputError(f"datasets.{dataset}.root: {error}") from error
         sources = open_photos(found, params.image_size, params.test_fraction, seed)
