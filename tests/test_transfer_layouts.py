@@ -303,6 +303,9 @@ def test_a_target_of_one_class_or_with_a_malformed_file_is_refused(tmp_path):
         with pytest.raises(InputError, match=rf"quickdraw: .* does not hold it \(.*cat.npy is {wrong.dtype} of shape"):
             opened("quickdraw", tmp_path)
     cub(tmp_path)
+    (tmp_path / "train_test_split.txt").write_text("3 1\n1 0\n2 2\n")
+    with pytest.raises(InputError, match=r"cub: .* \(train_test_split.txt marks image 2 2, expected 0 or 1\)"):
+        opened("cub", tmp_path)
     (tmp_path / "images.txt").write_text("9 001.Auk/auk_z.jpg\n")
     with pytest.raises(InputError, match=r"target cub: .* does not hold it \(.*'9'"):
         opened("cub", tmp_path)

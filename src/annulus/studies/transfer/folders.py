@@ -25,6 +25,8 @@ def open_cub(root: Path, image_size: int) -> dict[str, Source]:
     paths, labels, train, names = (_numbered(root / f"{name}.txt") for name in lists)
     number = {one: place for place, one in enumerate(sorted(names, key=int))}
     classes = [names[one] for one in number]
+    if wrong := [one for one in paths if train[one] not in ("0", "1")]:
+        raise ValueError(f"train_test_split.txt marks image {wrong[0]} {train[wrong[0]]}, expected 0 or 1")
     sources = {}
     for split, mark in (("train", "1"), ("test", "0")):
         chosen = [one for one in paths if train[one] == mark]
