@@ -11,12 +11,13 @@ import tarfile
 import warnings
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from PIL import Image
 
-from annulus.datasets import photos
+from annulus.datasets import archives, photos
 from annulus.datasets.parts import save_prepared
 from annulus.datasets.photos import find, open_photos
 from annulus.datasets.prepare import packing, prepare_images
@@ -577,6 +578,27 @@ def test_an_archive_that_would_fill_the_disk_is_refused(here, monkeypatch):
     monkeypatch.setattr("annulus.datasets.archives.KEPT_FREE", 2**60)
     with pytest.raises(InputError, match=r"own.zip unpacks to \d+ bytes, and .* free some space, or unpack"):
         prepared(here / "own.zip")
+
+
+@pytest.mark.parametrize("kind", ["tar", "parquet"])
+def test_room_for_all_shards_is_looked_for_before_the_first_is_unpacked(here, kind, monkeypatch):
+    files = list(named_files(here, "{kind}/{number}.png").items())
+    for number, part in enumerate((files[:10], files[10:])):
+        path = here / f"own/{number}.{kind}"
+        if kind == "tar":
+            tar(path, dict(part))
+        else:
+            arrow = pytest.importorskip("pyarrow")
+            from pyarrow import parquet
+
+            path.parent.mkdir(exist_ok=True)
+            parquet.write_table(arrow.table({"image": [file.read_bytes() for _, file in part]}), path)
+    one = sum(file.stat().st_size for _, file in files[:10]) if kind == "tar" else path.stat().st_size
+    monkeypatch.setattr(archives, "KEPT_FREE", 0)
+    monkeypatch.setattr(archives.shutil, "disk_usage", lambda _: SimpleNamespace(free=one * 3 // 2))
+    with pytest.raises(InputError, match=r"own unpacks to [\d,]+ bytes, and .* free some space"):
+        find(here / "own", here / "unpacked")
+    assert not (here / "unpacked").exists()
 
 
 def test_what_is_no_image_and_what_cannot_be_read_is_named_and_left_out(here, caplog):

@@ -25,16 +25,22 @@ def from_tars(paths: Sequence[Path], unpacked: Path, classes: Classes) -> Found:
     Raises:
         InputError: when one is cut or broken, would leave its folder or fill the disk, or a package is missing.
     """
+    total = 0
+    for path in paths:
+        with sound(path), tarfile.open(path) as archive:
+            members = _members(archive, path)
+            check_names(path, (member.name for member in members))
+            total += sum(member.size for member in members)
+    check_room(unpacked, total, paths[0] if len(paths) == 1 else paths[0].parent)
     parts, trees = [], []
     for place, path in enumerate(paths):
         folder = unpacked / str(place)
         with sound(path), tarfile.open(path) as archive:
             members = _members(archive, path)
-            check_names(path, (member.name for member in members))
             if _beside_images(member.name for member in members):
-                parts.append(_webdataset(path, members, folder))
+                parts.append(_webdataset(path, folder))
             else:
-                trees.append((path, folder, _untar(archive, members, path, folder)))
+                trees.append((path, folder, _untar(archive, members, folder)))
     return joined([*parts, *([_one_tree(trees, unpacked, classes)] if trees else [])])
 
 
@@ -51,10 +57,9 @@ def _members(archive: tarfile.TarFile, path: Path) -> list[tarfile.TarInfo]:
     return members
 
 
-def _untar(archive: tarfile.TarFile, members: Sequence[tarfile.TarInfo], path: Path, folder: Path) -> list[str]:
+def _untar(archive: tarfile.TarFile, members: Sequence[tarfile.TarInfo], folder: Path) -> list[str]:
     """Write the files; returns the links that lead out of the archive, which are not followed."""
     folder.mkdir(parents=True)
-    check_room(folder, sum(member.size for member in members), path)
     outside = []
     for member in members:
         try:
@@ -79,10 +84,9 @@ def _one_tree(trees: Sequence[tuple[Path, Path, list[str]]], root: Path, classes
     return found if any(found.splits) else replace(found, splits=tuple(splits[file] for file in found.names))
 
 
-def _webdataset(path: Path, members: Sequence[tarfile.TarInfo], folder: Path) -> Found:
+def _webdataset(path: Path, folder: Path) -> Found:
     """A tar of samples: an image and, beside it, its label (.cls, .json)."""
     split = split_of(path.name)
-    check_room(folder.parent, sum(member.size for member in members), path)
     needs("a WebDataset tar", "webdataset")
     import webdataset
 

@@ -45,6 +45,8 @@ def from_shards(paths: Sequence[Path], unpacked: Path, classes: Classes) -> Foun
     """
     kind = paths[0].suffix.lower()
     if kind == ".parquet":
+        if len(paths) > 1:  # of one file each image is checked alone, as it may hold none
+            check_room(unpacked, sum(path.stat().st_size for path in paths), paths[0].parent)
         return joined([_parquet(path, unpacked / str(place)) for place, path in enumerate(paths)])
     if kind == ".zip":
         with sound(paths[0]):
