@@ -580,6 +580,16 @@ def test_an_archive_that_would_fill_the_disk_is_refused(here, monkeypatch):
         prepared(here / "own.zip")
 
 
+def test_what_a_killed_process_unpacked_is_removed_and_what_one_holds_is_not(here):
+    left = picture(here / ".annulus/unpacked-killed/files/0/cat/1.png", 1)
+    with archives.aside() as held:
+        assert not left.parents[3].exists()
+        kept = picture(held / "1.png", 1)
+        check_classes(prepared(tar(here / "own.tar", named_files(here, "{kind}/{number}.png"))))
+        assert kept.exists()
+    assert not list((here / ".annulus").glob("unpacked-*"))
+
+
 @pytest.mark.parametrize("kind", ["tar", "parquet"])
 def test_room_for_all_shards_is_looked_for_before_the_first_is_unpacked(here, kind, monkeypatch):
     files = list(named_files(here, "{kind}/{number}.png").items())

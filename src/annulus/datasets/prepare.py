@@ -2,7 +2,6 @@
 
 import logging
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -12,6 +11,7 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
+from annulus.datasets.archives import aside
 from annulus.datasets.folder import UNLABELLED_FOLDER, named, open_folder, with_unlabelled
 from annulus.datasets.generated import counts, generated
 from annulus.datasets.imagenet import open_imagenet, open_tinyimagenet
@@ -35,7 +35,6 @@ from annulus.errors import InputError
 from annulus.files.images import IGNORED, UNLABELLED, ImageSet
 from annulus.files.store import Resident, Store
 from annulus.files.subset import even_subset, held_out
-from annulus.running.checkout import main_checkout
 
 log = logging.getLogger(__name__)
 
@@ -140,12 +139,10 @@ def prepare_sources(
 
 def _photos(dataset: str, params: PhotosSettings, limits: Limits, seed: int, shards: Path | None) -> Prepared:
     """The images of a path, and which files are in which part if the path does not say it."""
-    aside = main_checkout() / ".annulus"
-    aside.mkdir(exist_ok=True)
     root = root_of(f"datasets.{dataset}.root", params.root)
-    with tempfile.TemporaryDirectory(prefix="unpacked-", dir=aside) as unpacked:
+    with aside() as unpacked:
         try:
-            found = find(root, Path(unpacked), params.classes)
+            found = find(root, unpacked, params.classes)
         except InputError as error:
             raise InputError(f"datasets.{dataset}.root: {error}") from error
         sources = open_photos(found, params.image_size, params.test_fraction, seed)
