@@ -145,6 +145,18 @@ def test_a_whole_archive_stays_where_its_files_could_not_be_written_and_a_part_o
     assert not kept.exists()
 
 
+def test_an_archive_with_another_sum_that_lies_there_is_named(cifar10, tmp_path):
+    cifar10.unlink()
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / CIFAR10.filename).write_bytes(b"of another version")
+    sentence = (
+        rf"{CIFAR10.filename} is cut or another file \(its MD5 is not {CIFAR10.tgz_md5}\); dataset cifar10 is not in"
+    )
+    with pytest.raises(InputError, match=sentence):
+        open_download("cifar10", tmp_path / "root", 32)
+    assert (tmp_path / "root" / CIFAR10.filename).exists()
+
+
 def test_a_server_that_falls_silent_is_given_up(tmp_path, monkeypatch):
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setattr("annulus.datasets.downloads.SECONDS_OF_SILENCE", 0.2)

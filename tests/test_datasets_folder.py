@@ -1,13 +1,15 @@
+import inspect
 import logging
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 import torch
 from PIL import Image
 
-from annulus.datasets.folder import named, natural, open_folder
+from annulus.datasets.folder import named, natural, open_folder, with_unlabelled
 from annulus.errors import InputError
 
 SPLITS = ("train", "test")
@@ -42,6 +44,25 @@ def test_rows_follow_classes_and_names_in_natural_order(root):
     assert sorted(names, key=natural) == expected
     assert named(["a", "b"]) == "a, b"
     assert named([str(number) for number in range(13)]) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 3 more"
+
+
+def test_numbers_of_any_length_are_in_order():
+    names = ["a0", "a00", "a1", "a02", "a10", "a" + "1" * 5000, "a" + "2" * 5000, "a1" + "0" * 5000, "b"]
+    assert sorted(names[4:] + names[:4], key=natural) == names
+
+
+def test_folders_without_a_class_are_read_in_any_depth(root):
+    file = root / "unlabelled" / Path(*["a"] * 300) / "1.png"
+    file.parent.mkdir(parents=True)
+    Image.new("RGB", (8, 8)).save(file)
+    train = open_folder(root, 8)["train"]
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack(0)) + 200)
+    try:
+        read = with_unlabelled(train, root, 8)
+    finally:
+        sys.setrecursionlimit(limit)
+    assert read.files[len(train.labels)] == file
 
 
 def test_hidden_and_side_files_are_left_alone_and_counted(root, caplog):

@@ -123,3 +123,14 @@ def test_what_is_not_laid_out_so_is_named(path, content, said, root):
         (path / kind).mkdir(parents=True)
     with pytest.raises(InputError, match=said):
         prepared(root)
+
+
+@pytest.mark.parametrize("orientation", [3, 6])
+def test_an_image_that_is_turned_where_its_label_is_not_is_refused(orientation, root):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    Image.new("RGB", (16, 24) if orientation == 6 else (24, 16)).save(root / "train/images/view0.png", exif=exif)
+    with pytest.raises(
+        InputError, match=f"view0.png is turned by its EXIF orientation {orientation}, .*; save the image"
+    ):
+        prepared(root)

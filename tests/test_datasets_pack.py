@@ -92,6 +92,10 @@ def test_raw_images_are_the_plain_decoding_in_any_order_whatever_was_announced(f
         assert torch.equal(store.take(rows), expected[rows])
     everything = torch.arange(11).split(2)
     assert torch.equal(torch.cat([images for _, images in store.in_turn(everything)]), expected)
+    own = torch.tensor([3, 4])
+    store.ahead([own])
+    own.copy_(torch.tensor([6, 7]))  # as a caller may do that draws each batch into one tensor
+    assert torch.equal(store.take(own), expected[[6, 7]])
     assert torch.equal(store.some(torch.tensor([8, 2])).take(torch.tensor([1])), expected[[2]])
 
 
@@ -262,6 +266,26 @@ def test_files_that_cannot_be_read_are_told_and_have_no_bytes(kind, files, tmp_p
     assert "runcated" in bad[0]
     assert bad[5] == "empty file"
     assert store.places.length[[0, 5]].tolist() == [0, 0]
+
+
+def test_a_shard_with_an_unreadable_file_is_packed_again_and_those_without_are_not(files, tmp_path, monkeypatch):
+    coded, seen = module._coded, []
+
+    def without_a_package(file, kind, size):
+        seen.append(file.name)
+        return module.Coded(b"", (size, size), 0, "HEIC") if file.name == "5.jpg" else coded(file, kind, size)
+
+    monkeypatch.setattr(module, "_coded", without_a_package)
+    assert pack(files, torch.arange(11), "raw", SIZE, tmp_path / "work", "train")[1] == {5: "HEIC"}
+    monkeypatch.setattr(module, "_coded", lambda file, *settings: seen.append(file.name) or coded(file, *settings))
+    seen.clear()
+    assert (packed(files, "raw", tmp_path / "work").places.length > 0).all()
+    assert sorted(seen) == NAMES[4:8]
+
+
+def test_a_comment_that_is_too_long_for_jpeg_is_left_out(tmp_path):
+    photo(20, 30, 0).save(tmp_path / "a.gif", comment="x" * 70_000)
+    assert module._coded(tmp_path / "a.gif", "jpeg", SIZE).bad is None
 
 
 KEPT_OPEN = """

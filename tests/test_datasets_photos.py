@@ -2,22 +2,27 @@
 
 import csv
 import errno
+import inspect
 import io
 import json
 import logging
 import sys
 import tarfile
+import warnings
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from PIL import Image
 
+from annulus.datasets import archives, photos
 from annulus.datasets.parts import save_prepared
 from annulus.datasets.photos import find, open_photos
 from annulus.datasets.prepare import packing, prepare_images
 from annulus.datasets.settings import PhotosSettings, PrepareBudget
+from annulus.device.rng import generator
 from annulus.errors import InputError
 from annulus.files.images import UNLABELLED, load_images
 
@@ -166,12 +171,47 @@ def test_a_folder_of_a_split_without_another_is_a_class_and_is_named(here, caplo
     tree(here / "own")
     tree(here / "own/train")
     assert prepared(here / "own").train.classes == ("cat", "dog", "train")
-    assert "train taken as a class, since no folder beside says which images are for testing" in caplog.text
+    assert (
+        "train taken as a class; only train/ with test/ or val/ beside it says which images are to test" in caplog.text
+    )
 
 
-def test_a_folder_of_images_without_a_class_alone_gives_none(here):
-    tree(here / "own/unlabelled")
-    assert prepared(here / "own").train.classes == ()
+def test_classes_of_one_folder_stay_where_images_without_a_class_lie_beside_it(here, caplog):
+    tree(here / "own/train")
+    picture(here / "own/unlabelled/more/1.png", 1)
+    made = prepared(here / "own")
+    assert made.train.classes == ("cat", "dog")
+    assert tuple(map(len, (made.train, made.validation, made.test))) == (12, 3, 6)
+    assert (made.train.labels == UNLABELLED).sum() == 1
+    assert "WARNING" not in caplog.text
+
+
+@pytest.mark.parametrize("content", [None, "notes.txt"])
+def test_a_folder_of_a_split_without_images_is_named(here, content, caplog):
+    tree(here / "own/pets/train")
+    (here / "own/pets/Test").mkdir()
+    if content:
+        (here / "own/pets/Test" / content).write_text("hello")
+    check_classes(prepared(here / "own"))
+    assert "own: folders of a split without an image: pets/Test" in caplog.text
+
+
+def test_folders_that_are_named_like_splits_and_count_as_classes_are_named(here, caplog):
+    tree(here / "own/train2017")
+    tree(here / "own/val2017")
+    assert prepared(here / "own").train.classes == ("train2017", "val2017")
+    assert "own: train2017, val2017 taken as a class; only train/ with test/ or val/ beside it" in caplog.text
+
+
+def test_folders_deeper_than_python_calls_are_read(here):
+    file = picture(here / "own" / Path(*["a"] * 300) / "1.png", 1)
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack(0)) + 200)
+    try:
+        found = find(here / "own", here / "unpacked")
+    finally:
+        sys.setrecursionlimit(limit)
+    assert found.root / found.names[0] == file
 
 
 def table(rows: list[dict[str, str]], path: Path, delimiter: str = ",") -> Path:
@@ -219,19 +259,68 @@ def test_a_table_may_say_the_split_name_absolute_paths_and_files_that_are_missin
     assert "1 of 21 image files cannot be read: ../images/gone.png (No such file or directory)" in caplog.text
 
 
+def test_rows_without_a_path_are_counted_and_labels_have_no_blanks_around(here, caplog):
+    rows = rows_of(here)
+    rows[0]["label"] = " cat "
+    blank = [{"File_Name": path, "label": "dog"} for path in ("", " ")]
+    check_classes(prepared(table([*rows, *blank], here / "own.csv")))
+    assert "own.csv: 2 rows without a File_Name are left out" in caplog.text
+
+
+@pytest.mark.parametrize("line", ["images/cat/3.png", "images/cat/3.png,cat,more"])
+def test_a_row_of_another_number_of_fields_is_refused_with_its_line(here, line):
+    path = table(rows_of(here), here / "own.csv")
+    path.write_text(path.read_text().replace("images/cat/3.png,cat", line))
+    with pytest.raises(InputError, match=r"own.csv: line 5 has other than the 2 fields of the header; correct it"):
+        prepared(path)
+
+
 def test_words_of_a_split_that_are_not_known_are_named(here, caplog):
     rows = rows_of(here, split="train")
     rows[3]["split"] = rows[14]["split"] = "odd"
-    with pytest.raises(InputError, match=r"own.csv: column split has odd beside train; write train, and test or val"):
+    with pytest.raises(InputError, match=r"18 are of split train, 2 are of no split, and none is test or val"):
         prepared(table(rows, here / "own.csv"))
+    assert "own.csv: column split has words that name no split: odd" in caplog.text
     for row in rows:
         row["split"] = row["split"].replace("train", "even")
     check_classes(prepared(table(rows, here / "own.csv")))
-    assert "own.csv: column split is not read, as none of even, odd is a split" in caplog.text
+    assert "own.csv: column split has words that name no split: even, odd" in caplog.text
     for row in rows:
         row["split"] = row["split"].replace("even", "train").replace("odd", "Eval")
     made = prepared(table(rows, here / "own.csv"))
     assert (made.split, seen(made)["test"]) == ({}, [(3, 40), (4, 90)])
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "lack"),
+    [("test", "", "train"), ("", "val", "train"), ("train", "", "test"), ("val", "test", "train")],
+)
+@pytest.mark.parametrize("form", ["table", "shards", "saved"])
+def test_splits_of_which_a_part_is_unknown_are_refused_and_not_drawn_anew(here, form, first, second, lack):
+    rows = rows_of(here)
+    words = [first if row["label"] == "cat" else second for row in rows]
+    if form == "table":
+        path = table([row | {"split": word} for row, word in zip(rows, words, strict=True)], here / "own.csv")
+    elif form == "shards":
+        path = here / "own"
+        for word, kind in ((first, "cat"), (second, "dog")):
+            files = {row["File_Name"]: here / row["File_Name"] for row in rows if row["label"] == kind}
+            tar(path / f"{word or 'part'}-0.tar", files)
+    else:
+        datasets = pytest.importorskip("datasets")
+        path, parts = here / "own", {}
+        for word, kind in ((first, "cat"), (second, "dog")):
+            images = [str(here / row["File_Name"]) for row in rows if row["label"] == kind]
+            columns = {"image": images, "label": [kind] * len(images)}
+            parts[word or "part"] = datasets.Dataset.from_dict(columns).cast_column("image", datasets.Image())
+        datasets.DatasetDict(parts).save_to_disk(path)
+    with pytest.raises(InputError, match=rf"of the images 10 are of .*, 10 are of .*, and none is {lack}.*; mark the"):
+        prepared(path)
+
+
+@pytest.mark.parametrize("word", ["train", "test", ""])
+def test_one_split_of_all_images_divides_nothing_and_is_drawn(here, word):
+    check_classes(prepared(table(rows_of(here, split=word), here / "own.csv")))
 
 
 def test_a_class_with_a_quoted_newline_is_not_the_one_without_and_is_refused(here):
@@ -273,6 +362,32 @@ def test_parquet_with_the_bytes_of_images(here):
     ]
     parquet.write_table(arrow.Table.from_pylist(rows), here / "own.parquet")
     check_classes(prepared(here / "own.parquet"))
+
+
+@pytest.mark.parametrize("form", ["parquet", "saved"])
+def test_of_several_columns_of_images_the_one_of_a_usual_name_is_taken(here, form):
+    arrow, datasets = pytest.importorskip("pyarrow"), pytest.importorskip("datasets")
+    from pyarrow import parquet
+
+    tree(here / "images")
+    files = [here / f"images/{kind}/{number}.png" for kind in COLOUR for number in range(10)]
+    mask = picture(here / "mask.png", 200)
+
+    def written(column: str) -> Path:
+        columns = {"mask": [mask] * 20, column: files, "label": [file.parent.name for file in files]}
+        if form == "saved":
+            made = datasets.Dataset.from_dict({name: list(map(str, values)) for name, values in columns.items()})
+            for name in ("mask", column):
+                made = made.cast_column(name, datasets.Image())
+            made.save_to_disk(here / column)
+            return here / column
+        columns |= {name: [file.read_bytes() for file in columns[name]] for name in ("mask", column)}
+        parquet.write_table(arrow.table(columns), here / f"{column}.parquet")
+        return here / f"{column}.parquet"
+
+    check_classes(prepared(written("Image")))
+    with pytest.raises(InputError, match=r"photo\S* has 2 columns of images, mask, photo; name the one to take image"):
+        prepared(written("photo"))
 
 
 def added(archive: tarfile.TarFile, name: str, content: bytes) -> None:
@@ -392,6 +507,34 @@ def test_a_zip_of_windows_has_folders_and_one_with_a_name_twice_is_refused(here)
         prepared(here / "own.zip")
 
 
+@pytest.mark.parametrize("again", ["cat/3.png", "./cat/3.png", "cat//3.png"])
+@pytest.mark.parametrize("kind", ["zip", "tar"])
+def test_a_name_that_stands_twice_in_an_archive_is_refused_in_any_writing(here, kind, again):
+    files = [*named_files(here, "{kind}/{number}.png").items(), (again, here / "images/dog/3.png")]
+    if kind == "zip":
+        with zipfile.ZipFile(here / "own.zip", "w") as archive, warnings.catch_warnings(action="ignore"):
+            for name, file in files:
+                archive.writestr(name, file.read_bytes())
+    else:
+        with tarfile.open(here / "own.tar", "w") as archive:
+            for name, file in files:
+                added(archive, name, file.read_bytes())
+    with pytest.raises(InputError, match=rf"own.{kind} has 1 names twice, 'cat/3.png' first; pack it again"):
+        prepared(here / f"own.{kind}")
+
+
+def test_a_sample_whose_files_are_not_neighbours_is_refused(here):
+    pytest.importorskip("webdataset")
+    tree(here / "images", each=2)
+    with tarfile.open(here / "own.tar", "w") as archive:
+        for number in range(2):
+            added(archive, f"{number}.png", (here / f"images/cat/{number}.png").read_bytes())
+        for number in range(2):
+            added(archive, f"{number}.cls", b"cat")
+    with pytest.raises(InputError, match=r"the files of the sample 0 do not follow each other; .* `tar --sort=name`"):
+        prepared(here / "own.tar")
+
+
 def test_a_full_disk_is_no_fault_of_the_archive(here, monkeypatch):
     path = tar(here / "own.tar", named_files(here, "{kind}/{number}.png"))
 
@@ -435,6 +578,37 @@ def test_an_archive_that_would_fill_the_disk_is_refused(here, monkeypatch):
     monkeypatch.setattr("annulus.datasets.archives.KEPT_FREE", 2**60)
     with pytest.raises(InputError, match=r"own.zip unpacks to \d+ bytes, and .* free some space, or unpack"):
         prepared(here / "own.zip")
+
+
+def test_what_a_killed_process_unpacked_is_removed_and_what_one_holds_is_not(here):
+    left = picture(here / ".annulus/unpacked-killed/files/0/cat/1.png", 1)
+    with archives.aside() as held:
+        assert not left.parents[3].exists()
+        kept = picture(held / "1.png", 1)
+        check_classes(prepared(tar(here / "own.tar", named_files(here, "{kind}/{number}.png"))))
+        assert kept.exists()
+    assert not list((here / ".annulus").glob("unpacked-*"))
+
+
+@pytest.mark.parametrize("kind", ["tar", "parquet"])
+def test_room_for_all_shards_is_looked_for_before_the_first_is_unpacked(here, kind, monkeypatch):
+    files = list(named_files(here, "{kind}/{number}.png").items())
+    for number, part in enumerate((files[:10], files[10:])):
+        path = here / f"own/{number}.{kind}"
+        if kind == "tar":
+            tar(path, dict(part))
+        else:
+            arrow = pytest.importorskip("pyarrow")
+            from pyarrow import parquet
+
+            path.parent.mkdir(exist_ok=True)
+            parquet.write_table(arrow.table({"image": [file.read_bytes() for _, file in part]}), path)
+    one = sum(file.stat().st_size for _, file in files[:10]) if kind == "tar" else path.stat().st_size
+    monkeypatch.setattr(archives, "KEPT_FREE", 0)
+    monkeypatch.setattr(archives.shutil, "disk_usage", lambda _: SimpleNamespace(free=one * 3 // 2))
+    with pytest.raises(InputError, match=r"own unpacks to [\d,]+ bytes, and .* free some space"):
+        find(here / "own", here / "unpacked")
+    assert not (here / "unpacked").exists()
 
 
 def test_what_is_no_image_and_what_cannot_be_read_is_named_and_left_out(here, caplog):
@@ -505,6 +679,44 @@ def test_a_link_to_a_folder_around_it_is_refused(here):
     (here / "own/cat/loop").symlink_to(here / "own")
     with pytest.raises(InputError, match="own/cat/loop is a link to a folder around it; remove the link"):
         find(here / "own", here / "unpacked")
+
+
+@pytest.mark.parametrize(
+    ("classes", "sentence"),
+    [
+        (
+            "top",
+            r"no test image can be used of cat; every class needs one, and cat/\d.png \(empty file\) cannot be read: r",
+        ),
+        ("none", r"no test image can be read: \w+/\d.png \(empty file\), \w+/\d.png .*; repair or remove them"),
+    ],
+)
+def test_where_the_drawn_test_images_are_unreadable_they_are_named(here, classes, sentence):
+    tree(here / "own")
+    for name in prepared(here / "own", classes=classes, test_fraction=0.1).split["test"]:
+        if classes == "none" or name.startswith("cat"):
+            (here / "own" / name).write_bytes(b"")
+    with pytest.raises(InputError, match=sentence):
+        prepared(here / "own", classes=classes, test_fraction=0.1)
+
+
+def test_where_no_image_can_be_read_the_sentence_names_no_limit_that_photos_have_not(here):
+    for number in range(4):
+        picture(here / "own" / f"{number}.png", number).write_bytes(b"")
+    with pytest.raises(InputError, match=r"4 of 4 image files cannot be read: .*; fix or remove them$"):
+        prepared(here / "own")
+
+
+@pytest.mark.parametrize("fraction", [0.01, 0.25, 0.5])
+@pytest.mark.parametrize("classes", [[], ["a", "b", "c"]])
+def test_test_images_are_those_of_one_comparison_a_class(fraction, classes):
+    labels = torch.tensor([0] * 10 + [1] * 2 + [2] * 23 + [UNLABELLED] * 5 if classes else [UNLABELLED] * 40)
+    order = torch.randperm(40, generator=generator(3, "test images"))
+    expected = []
+    for label in range(3) if classes else [UNLABELLED]:
+        rows = order[labels[order] == label].tolist()
+        expected += rows[: min(max(round(fraction * len(rows)), 1), len(rows) - 1)]
+    assert photos._tested(labels, classes, fraction, 3).tolist() == sorted(expected)
 
 
 def test_sources_of_no_class_are_limited_by_their_split(here):

@@ -14,7 +14,7 @@ from annulus.datasets import downloads, parts
 from annulus.datasets import folder as folder_module
 from annulus.datasets.parts import save_prepared
 from annulus.datasets.prepare import prepare_images
-from annulus.datasets.settings import DownloadSettings, FolderSettings, GeneratedSettings, PrepareBudget
+from annulus.datasets.settings import DownloadSettings, FolderSettings, GeneratedSettings, PhotosSettings, PrepareBudget
 from annulus.errors import InputError
 from annulus.files.images import load_images
 
@@ -122,7 +122,7 @@ def test_a_folder_with_too_little_is_refused(root):
     )
     for place, count, bad, test_images, sentence in (
         ("test/ant", 0, 0, 2, "test_images 2 is fewer than the 3 classes; raise it in scales.SCALE.prepare, or"),
-        ("test/ant", 10, 10, None, "no test image can be used of ant; every class needs one"),
+        ("test/ant", 10, 10, None, r"of ant; every class needs one, and test/ant/0.png \(emp.* cannot be read: rep"),
         ("train/bee", 12, 21, None, many),
     ):
         for number in range(count):
@@ -157,6 +157,8 @@ def test_a_download_is_looked_for_in_its_root(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("place", "why"),
     [
+        ("", "'' names nothing"),
+        (" ", "' ' names nothing"),
         ("x" * 300, r"'x{10,}\.\.\.x{10,}' cannot be opened \(File name too long\)"),
         ("loop/inside", r"'loop/inside' cannot be opened \(Too many levels of symbolic links\)"),
         ("~nobody-of-this-name/x", "cannot be opened .*home directory"),
@@ -167,8 +169,10 @@ def test_a_root_that_no_path_can_be_is_refused(place, why, monkeypatch, tmp_path
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     (tmp_path / "loop").symlink_to("loop")
     download = DownloadSettings(root=place, image_size=16, view_size=16, validation_fraction=0.1)
-    for dataset, params in (("folder", folder_params(place)), ("cifar10", download)):
-        with pytest.raises(InputError, match=rf"^datasets\.{dataset}\.root: .*{why}.*; name a folder"):
+    sizes = {"image_size": 16, "view_size": 16, "validation_fraction": 0.1, "test_fraction": 0.1}
+    photos = PhotosSettings(root=place, **sizes, classes="top", store="memory")
+    for dataset, params in (("folder", folder_params(place)), ("cifar10", download), ("photos", photos)):
+        with pytest.raises(InputError, match=rf"^datasets\.{dataset}\.root: (?!datasets).*{why}.*; name a folder"):
             prepare_images(dataset, params, ALL, seed=0)
 
 

@@ -97,6 +97,7 @@ def test_lvis_names_files_by_their_address_and_says_what_is_known_of_an_image(tm
         ("masks", '{"images": [', "some.json cannot be read as JSON .*; fetch it again"),
         ("masks", {"images": [], "categories": []}, "has no list of annotations; a COCO or LVIS file has images, anno"),
         ("masks", {"images": {"file_name": "b.png"}}, r"1 image \(.*b.png\) of 1 not on the disk; unpack the images"),
+        ("masks", {"images": {"file_name": "b" * 5000}}, r"1 image \(.*b+\) of 1 not on the disk; unpack the images"),
         ("masks", {"images": {"width": 41}}, r"1 image \(.*a.png: 40 x 30 pixels where 41 x 30 are annotated\)"),
         ("masks", {"annotations": {"image_id": 6}}, r"1 annotation \(7\) whose image_id is not in images"),
         ("masks", {"annotations": {"category_id": 1}}, r"1 annotation \(7\) whose category_id is not in categories"),
@@ -317,4 +318,27 @@ def test_folders_without_their_files_kinds_that_are_unknown_and_splits_of_differ
         content = records() | {"categories": [{"id": 3, "name": "cat"}, {"id": 4, "name": last}]}
         (tmp_path / f"annotations/instances_{split}2017.json").write_text(json.dumps(content))
     with pytest.raises(InputError, match=r"2 categories differ .*4 'cow' in val only, 4 'dog' in train"):
+        read_splits(tmp_path, "boxes", False)
+
+
+@pytest.mark.parametrize(
+    ("part", "same", "sentence"),
+    [
+        ("train", [], "no picture of train has an object; annotate some"),
+        ("val", ["a.png", "./a.png"], r"val lists 1 image \(\S+val2017/a.png\) more than once; keep one entry"),
+        ("val", ["../train2017/b.png"], r"1 image \(\S+train2017/b.png\) of train are in val too, .*; take them out"),
+    ],
+)
+def test_splits_without_objects_or_with_a_picture_twice_are_refused(part, same, sentence, tmp_path):
+    for split, names in (("train", ["b.png"]), ("val", ["a.png"])):
+        content = records()
+        image, one = content["images"][0], content["annotations"][0]
+        names = same if same and part == split else names
+        content["images"] = [image | {"id": number, "file_name": name} for number, name in enumerate(names)]
+        content["annotations"] = [one | {"image_id": 0}] if same or part != split else []
+        (tmp_path / f"{split}2017").mkdir()
+        Image.new("RGB", (40, 30)).save(tmp_path / f"{split}2017" / ("b.png" if split == "train" else "a.png"))
+        (tmp_path / "annotations").mkdir(exist_ok=True)
+        (tmp_path / f"annotations/instances_{split}2017.json").write_text(json.dumps(content))
+    with pytest.raises(InputError, match=sentence):
         read_splits(tmp_path, "boxes", False)

@@ -1,7 +1,9 @@
+import time
+
 import pytest
 import torch
 
-from annulus.files.subset import even_counts, even_subset, held_out
+from annulus.files.subset import even_counts, even_subset, first_of_each, held_out
 
 
 def counts(labels: torch.Tensor, rows: torch.Tensor) -> list[int]:
@@ -49,3 +51,22 @@ def test_every_row_can_be_drawn(generator):
     labels = torch.arange(2).repeat(5)
     drawn = {row for _ in range(60) for row in even_subset(labels, 4, generator).tolist()}
     assert drawn == set(range(10))
+
+
+@pytest.mark.parametrize("classes", [1, 3, 40])
+def test_the_first_of_each_class_are_those_of_one_comparison_a_class(classes, generator):
+    labels = torch.randint(-1, classes, (200,), generator=generator)  # -1: without a class, and not in the order
+    order = torch.randperm(200, generator=generator)
+    order = order[labels[order] >= 0]
+    counts = torch.randint(0, 9, (classes,), generator=generator)
+    plain = [order[labels[order] == label][:count] for label, count in enumerate(counts.tolist())]
+    assert torch.equal(first_of_each(labels, order, counts), torch.cat(plain).sort().values)
+
+
+@pytest.mark.parametrize(
+    "draw", [lambda labels, g: even_subset(labels, 90_000, g), lambda labels, g: held_out(labels, 0.1, g)]
+)
+def test_two_hundred_thousand_rows_of_twenty_thousand_classes_take_no_minutes(draw, generator):
+    start = time.process_time()
+    draw(torch.arange(20_000).repeat(10), generator)
+    assert time.process_time() - start < 5

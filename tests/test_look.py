@@ -1,11 +1,15 @@
 """`annulus look`: counts, duplicates and the sheet, of files whose answer is known; wrong paths are one sentence."""
 
+import os
 import shlex
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import torch
+from by_path import ROOT
 from dvc.utils.hydra import to_hydra_overrides
 from PIL import Image
 from stated import stated_params
@@ -164,3 +168,16 @@ def test_a_mistake_is_one_sentence(own, words, sentence, monkeypatch):
     Path("broken/1.jpg").touch()
     with pytest.raises(InputError, match=sentence):
         main(words)
+
+
+def test_what_is_left_out_is_told_as_a_warning(own, tmp_path):
+    (own / "test").mkdir()
+    words = [str(own), "--sheet", str(tmp_path / "look.png"), "--params", str(tmp_path / "none.yaml")]
+    done = subprocess.run(
+        [sys.executable, "-m", "annulus", "look", *words],
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"WARNING: {own}: folders of a split without an image: test\n" in done.stderr

@@ -212,6 +212,56 @@ def test_boxes_of_coco_are_a_fifth_larger_around_their_middle(tmp_path, monkeypa
     assert bad == {0: "val2017/000000000007.jpg (no pixel lies in the box [89.5, -0.5, 6.0, 6.0])"}
 
 
+ONE = {"images": {"id": 0, "file_name": "a"}, "categories": {"id": 3, "name": "car"}}
+ONE["annotations"] = {"image_id": 0, "category_id": 3, "bbox": [0, 0, 9, 9]}
+OTHER = {"id": 5, "name": "airplane"}
+
+
+@pytest.mark.parametrize("name", ["fungi", "mscoco"])
+@pytest.mark.parametrize(
+    ("part", "more", "sentence"),
+    [
+        ("images", ONE["images"], r"\S*val\S* has 2 images of 1 ids; each needs one of its own"),
+        (
+            "categories",
+            OTHER,
+            r"1 categories differ between \S*train\S* and \S*val\S*, \(5, 'airplane'\) first; take",
+        ),
+        (
+            "annotations",
+            ONE["annotations"] | {"category_id": 9},
+            r"an annotation of \S*val\S* has the category_id 9, which",
+        ),
+        (
+            "annotations",
+            ONE["annotations"] | {"image_id": 9},
+            r"an annotation of \S*val\S* has the image_id 9, which is",
+        ),
+    ],
+)
+def test_annotations_that_do_not_fit_together_are_refused(name, part, more, sentence, tmp_path):
+    form = "{}.json" if name == "fungi" else "annotations/instances_{}2017.json"
+    for split in ("train", "val"):
+        (tmp_path / f"{split}2017").mkdir()
+        content = {each: [record] + [more] * (each == part and split == "val") for each, record in ONE.items()}
+        (tmp_path / form.format(split)).parent.mkdir(exist_ok=True)
+        (tmp_path / form.format(split)).write_text(json.dumps(content))
+    with pytest.raises(InputError, match=rf"target {name}: \S* does not hold it \({sentence}"):
+        opened(name, tmp_path)
+
+
+@pytest.mark.parametrize(("labels", "count"), [([3, 5], 2), ([], 0)])
+def test_an_image_of_fungi_with_two_labels_or_none_is_refused(labels, count, tmp_path):
+    content = ONE | {"images": [ONE["images"]], "categories": [ONE["categories"], OTHER]}
+    for split, those in (("train", [5]), ("val", labels)):
+        content["annotations"] = [{"image_id": 0, "category_id": label} for label in those]
+        (tmp_path / f"{split}.json").write_text(json.dumps(content))
+    with pytest.raises(
+        InputError, match=rf"fungi: \S* does not hold it \(test image 0 has {count} labels, expected one"
+    ):
+        opened("fungi", tmp_path)
+
+
 def test_a_crop_s_pixels_by_hand():
     """Columns 10 to 30 scale to 8 to 32; half a pixel less is 7.5 and 31.5, which round to even: 8 and 32, kept."""
     image = Image.fromarray(np.arange(100, dtype=np.uint8)[None].repeat(100, axis=0)).convert("RGB")
@@ -253,6 +303,9 @@ def test_a_target_of_one_class_or_with_a_malformed_file_is_refused(tmp_path):
         with pytest.raises(InputError, match=rf"quickdraw: .* does not hold it \(.*cat.npy is {wrong.dtype} of shape"):
             opened("quickdraw", tmp_path)
     cub(tmp_path)
+    (tmp_path / "train_test_split.txt").write_text("3 1\n1 0\n2 2\n")
+    with pytest.raises(InputError, match=r"cub: .* \(train_test_split.txt marks image 2 2, expected 0 or 1\)"):
+        opened("cub", tmp_path)
     (tmp_path / "images.txt").write_text("9 001.Auk/auk_z.jpg\n")
     with pytest.raises(InputError, match=r"target cub: .* does not hold it \(.*'9'"):
         opened("cub", tmp_path)

@@ -176,7 +176,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--sheet", type=Path, default=Path("look.png"), help="the PNG to write (look.png)")
     parser.add_argument("--params", type=Path, default=Path("params.yaml"), help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)
-    logging.basicConfig(level=logging.ERROR, format="%(message)s")  # what is left out stands in the table
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
     views, name, *sizes = chosen(arguments.views, arguments.params)
     if arguments.sheet.suffix.lower() != ".png":
         raise InputError(f"--sheet {arguments.sheet} is a PNG's name; let it end in .png")

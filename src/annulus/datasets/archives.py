@@ -1,17 +1,49 @@
-"""Shared by the readers of archives and shards: room on the disk, the fault of a file, several shards as one."""
+"""Shared by the readers of archives and shards: a folder for their files, room on the disk, faults, shards as one."""
 
 import errno
+import fcntl
 import os
-import re
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from annulus.datasets.found import SPLIT_OF, Found
+from annulus.datasets.found import Found
 from annulus.errors import InputError, require
+from annulus.running.checkout import main_checkout
+from annulus.running.checkpoint import not_written
 
 KEPT_FREE = 2**30  # bytes of the disk that no archive may fill
+
+
+@contextmanager
+def aside() -> Iterator[Path]:
+    """A folder below .annulus for what is unpacked. It is locked, and those that nobody holds, of killed processes, go.
+
+    Raises:
+        InputError: when it cannot be written or locked.
+    """
+    place = main_checkout() / ".annulus"
+    with ExitStack() as held:
+        try:
+            place.mkdir(exist_ok=True)
+            # Under one lock, as a folder that was just made is not locked yet.
+            with (place / "unpacking.lock").open("a") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                for folder in place.glob("unpacked-*"):
+                    # FileNotFoundError: its process ends at this moment.
+                    with suppress(BlockingIOError, FileNotFoundError), (folder / "lock").open("a") as other:
+                        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        shutil.rmtree(folder, ignore_errors=True)
+                folder = Path(tempfile.mkdtemp(prefix="unpacked-", dir=place))
+                fcntl.flock(held.enter_context((folder / "lock").open("a")), fcntl.LOCK_EX)
+                held.callback(shutil.rmtree, folder, ignore_errors=True)  # before the lock is let go
+                (folder / "files").mkdir()
+        except OSError as error:
+            raise not_written(place, error) from error
+        yield folder / "files"
 
 
 def joined(parts: Sequence[Found]) -> Found:
@@ -33,9 +65,11 @@ def check_room(folder: Path, needs: int, path: Path) -> None:
         )
 
 
-def split_of_shard(path: Path) -> str | None:
-    """train of train-00000-of-00002.parquet."""
-    return SPLIT_OF.get(re.split(r"[-_.0-9]", path.name.lower())[0])
+def check_names(path: Path, names: Iterable[str]) -> None:
+    """Refuse an archive with two files of one name, of which the later would take the place of the former."""
+    counts = Counter(map(os.path.normpath, names))
+    if twice := [name for name, often in counts.items() if often > 1]:
+        raise InputError(f"{path} has {len(twice)} names twice, {twice[0]!r} first; pack it again")
 
 
 def needs(what: str, package: str) -> None:

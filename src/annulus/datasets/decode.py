@@ -23,6 +23,7 @@ SUFFIXES |= {".ppm", ".pgm", ".pbm"}
 HEIF_SUFFIXES = {".heic", ".heif", ".hif"}
 SUFFIXES |= HEIF_SUFFIXES
 SUFFIXES |= {".jxl", ".psd", ".svg", ".dng", ".cr2", ".nef", ".arw"}  # not read, but not overlooked
+ORIENTATION = 0x0112  # EXIF's tag; 1: upright
 FILES_AT_ONCE = 64  # a thread's portion: enough to make its start cheap
 
 
@@ -87,16 +88,16 @@ def opened(path: Path) -> Image.Image:
 
 
 def _check_levels(image: TiffImageFile) -> None:
-    """Refuse grey of 16 bits that Pillow reads without a look at what its levels mean.
+    """Refuse grey of more than 8 bits that Pillow reads without a look at what its levels mean.
 
     Raises:
-        ValueError: when they are of fewer bits, signed, or count from white.
+        ValueError: when they are of other than 16 bits, signed, or count from white.
     """
     if not image.mode.startswith("I"):
         return
     bits, sign, white_is_zero = (image.tag_v2.get(tag, usual) for tag, usual in ((258, 16), (339, 1), (262, 1)))
     bits, sign = (value[0] if isinstance(value, tuple) else value for value in (bits, sign))
-    of_another_kind = {f"{bits} bits": bits < 16, "signed": bits == 16 and sign == 2, "0 is white": white_is_zero == 0}
+    of_another_kind = {f"{bits} bits": bits != 16, "signed": bits == 16 and sign == 2, "0 is white": white_is_zero == 0}
     for kind, found in of_another_kind.items():
         if found:
             raise ValueError(f"grey levels of another kind ({kind}); save it with 8 bits, or 16 without sign, 0 black")
@@ -110,6 +111,16 @@ def raw_about(path: Path) -> tuple[tuple[int, int], str, str]:
     """
     with _file(path) as image:
         return image.size, image.mode, image.format
+
+
+def orientation(path: Path) -> int:
+    """EXIF's orientation of a file.
+
+    Raises:
+        Exception: of any kind, when the file cannot be read.
+    """
+    with _file(path) as image:
+        return image.getexif().get(ORIENTATION, 1)
 
 
 def _file(path: Path) -> Image.Image:
@@ -165,12 +176,10 @@ def to_rgb(image: Image.Image) -> Image.Image:
     """RGB from any mode: transparent pixels are blended with white, and 16-bit grey keeps its 8 high bits, rounded.
 
     Raises:
-        ValueError: for levels without a known range (32-bit integers, floats) and modes that Pillow cannot convert.
+        ValueError: for floats, whose range is not known, and modes that Pillow cannot convert.
     """
     if image.mode == "I" or image.mode.startswith("I;16"):  # Pillow's own conversion clips at 255
         levels = np.asarray(image).astype(np.int64)
-        if levels.min() < 0 or levels.max() > 65535:
-            raise ValueError(f"grey levels from {levels.min()} to {levels.max()}; save it with 8 or 16 bits")
         shown = (levels * 255 + 32767) // 65535
         shown[levels == image.info.get("transparency")] = 255
         return Image.fromarray(shown.astype(np.uint8)).convert("RGB")

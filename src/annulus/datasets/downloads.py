@@ -38,10 +38,12 @@ def open_download(name: str, root: Path, image_size: int, unlabelled: bool = Fal
         with patience(SECONDS_OF_SILENCE):
             sets = {split: _open(kind, root, split, unlabelled) for split in ("train", "test")}
     except (OSError, RuntimeError, EOFError, tarfile.TarError, http.client.HTTPException) as error:
-        if not stood_there and archive.is_file() and not check_integrity(str(archive), kind.tgz_md5):
+        another = archive.is_file() and not check_integrity(str(archive), kind.tgz_md5)
+        if another and not stood_there:
             archive.unlink()  # an incomplete download; a whole one stays, whatever became of its files
+        there = f"{archive} is cut or another file (its MD5 is not {kind.tgz_md5}); " if another and stood_there else ""
         raise InputError(
-            f"dataset {name} is not in {root} and cannot be downloaded ({error}). "
+            f"{there}dataset {name} is not in {root} and cannot be downloaded ({error}). "
             f"Put {kind.filename} from {kind.url} there by hand, "
             "or put your own images into folders and set dataset: folder"
         ) from error

@@ -74,25 +74,28 @@ def with_unlabelled(train: Source, root: Path, image_size: int) -> Source:
     )
 
 
-def _below(folder: Path, around: tuple[str, ...] = ()) -> Iterator[tuple[Path, list[str]]]:
+def _below(start: Path) -> Iterator[tuple[Path, list[str]]]:
     """Each folder with the names of its files, links followed."""
-    inner = (*around, os.path.realpath(folder))
-    if inner[-1] in around:
-        raise InputError(f"{folder} is a link to a folder around it; remove the link")
-    inside = {entry.name: is_folder(entry) for entry in entries(folder)}
-    yield folder, images_of(folder, [name for name, is_folder in inside.items() if not is_folder])
-    for name in (name for name, is_folder in inside.items() if is_folder):
-        yield from _below(folder / name, inner)
+    waiting: list[tuple[Path, tuple[str, ...]]] = [(start, ())]
+    while waiting:
+        folder, around = waiting.pop()
+        inner = (*around, os.path.realpath(folder))
+        if inner[-1] in around:
+            raise InputError(f"{folder} is a link to a folder around it; remove the link")
+        inside = {entry.name: is_folder(entry) for entry in entries(folder)}
+        yield folder, images_of(folder, [name for name, is_folder in inside.items() if not is_folder])
+        waiting += [(folder / name, inner) for name, is_folder in reversed(inside.items()) if is_folder]
 
 
-def natural(name: str) -> tuple[list[str | int], str]:
+def natural(name: str) -> tuple[list[str | tuple[int, str]], str]:
     """Sort key that puts img2 before img10 and is otherwise by code points, so the same in every locale.
 
     é is one letter, whether a file system stores it as one code point or two.
     """
     # Split at digits, text and numbers alternate, so that like is compared with like.
-    parts: list[str | int] = list(re.split(r"([0-9]+)", composed(name)))
-    parts[1::2] = [int(digits) for digits in parts[1::2]]
+    parts: list[str | tuple[int, str]] = list(re.split(r"([0-9]+)", composed(name)))
+    # By length and then by letters as by number, of which Python reads no more than 4,300 digits.
+    parts[1::2] = [(len(number), number) for number in (digits.lstrip("0") for digits in parts[1::2])]
     return parts, name
 
 

@@ -11,7 +11,7 @@ from jaxtyping import Int64, UInt8
 from PIL import Image, ImageOps
 from torch import Tensor
 
-from annulus.datasets.decode import opened, reason
+from annulus.datasets.decode import opened, orientation, reason
 from annulus.datasets.folder import composed, entries, images_of, named, of_files
 from annulus.datasets.source import Files, Source, encoded
 from annulus.errors import InputError
@@ -71,15 +71,20 @@ def _mask(label: Path, image: Path, size: int) -> UInt8[np.ndarray, "h w"]:
 
     Raises:
         InputError: when the label cannot be read, is not one plane of at most 255 classes, or differs from its image in
-            size.
+            size, or the image is turned.
     """
     try:
         with Image.open(label, formats=["PNG"]) as opened_label:
             coded = opened_label.tile[0].args
             opened_label.load()
-            plane, shape = opened_label.copy(), opened(image).size
+            plane, shape, turned = opened_label.copy(), opened(image).size, orientation(image)
     except Exception as error:  # on broken bytes Pillow's decoders raise about anything
         raise InputError(f"{label} cannot be read ({reason(error)}); export it as PNG again") from error
+    if turned in range(2, 9):
+        raise InputError(
+            f"{image} is turned by its EXIF orientation {turned}, and {label.name} is not; save the "
+            "image upright, without the orientation"
+        )
     if coded in SPREAD:
         plane = plane.point(lambda level: level // SPREAD[coded])
     if plane.mode not in ("L", "P", "I", "I;16"):

@@ -17,7 +17,7 @@ from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 from tqdm import tqdm
 
-from annulus.datasets.decode import decode, opened, reason
+from annulus.datasets.decode import ORIENTATION, decode, opened, reason
 from annulus.datasets.source import Files
 from annulus.device.threads import threads
 from annulus.errors import InputError
@@ -33,7 +33,6 @@ SHARD = 8192  # images in a file; of 256 px about 250 MB of JPEG, 1.6 GB of pixe
 QUALITY = 90  # of JPEG: 30 KB at 256 px
 WAITING = 64  # coded images that wait for the disk, at most
 OF_SHARD = ("length", "start", "sizes", "fingerprint")  # what its own index says of each image
-ORIENTATION = 0x0112  # EXIF's tag; 1: upright
 
 Given, Made = TypeVar("Given"), TypeVar("Made")
 
@@ -111,7 +110,7 @@ def _pack_shard(
 
 
 def _before(path: Path, files: list[Path]) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-    """Packed shard of an earlier run, or None if it is incomplete or its files have changed."""
+    """Packed shard of an earlier run, or None if it is incomplete, its files have changed, or one could not be read."""
     if not _index(path).exists() or not path.exists():
         return None
     try:
@@ -120,7 +119,8 @@ def _before(path: Path, files: list[Path]) -> tuple[dict[str, Tensor], dict[str,
     except InputError:  # cut, or of another version: it is packed again
         return None
     same = (about.get("files"), about.get("bytes")) == (_identity(files), path.stat().st_size)
-    whole = len(tensors["length"]) == len(files) and isinstance(about.get("bad"), dict)
+    # A file that could not be read may be readable now, by another mode or a package, and the same in all the rest.
+    whole = len(tensors["length"]) == len(files) and about.get("bad") == {}
     return (tensors, about) if same and whole else None
 
 
@@ -161,7 +161,7 @@ def _jpeg(file: Path, size: int) -> Coded:
         content = file.read_bytes()
     else:
         coded = io.BytesIO()
-        fitted.save(coded, "JPEG", quality=QUALITY)
+        fitted.save(coded, "JPEG", quality=QUALITY, comment=b"")  # a file's own may be too long for JPEG
         content = coded.getvalue()
     return Coded(content, (height, width), fingerprint(np.asarray(fitted)), None)
 

@@ -19,6 +19,7 @@ from annulus.datasets.source import Files, Source, encoded
 from annulus.device.rng import generator
 from annulus.errors import InputError
 from annulus.files.images import UNLABELLED
+from annulus.files.subset import first_of_each
 
 log = logging.getLogger("annulus")
 
@@ -79,8 +80,9 @@ def open_photos(found: Found, image_size: int, test_fraction: float, seed: int) 
     Without splits of its own, `test_fraction` of each class, drawn by the seed, is the test part: one image at least.
 
     Raises:
-        InputError: when a class has one image alone, or a class's name cannot be shown.
+        InputError: when a class has one image alone, a class's name cannot be shown, or the splits are known in part.
     """
+    found.check_splits()
     known = sorted({name for name in found.classes if name is not None}, key=natural)
     for name in known:
         if not name.isprintable() or len(name) > 200:
@@ -118,22 +120,20 @@ def _check_classes(labels: Mapping[str, Int64[Tensor, " _"]], classes: Sequence[
 
 def _tested(labels: Int64[Tensor, " n"], classes: Sequence[str], fraction: float, seed: int) -> Int64[Tensor, " k"]:
     """Test rows: a share of each class, at least one and never all; where no image has a class, of all."""
-    random = generator(seed, "test images")
-    order = torch.randperm(len(labels), generator=random)
-    chosen, alone = [], []
-    for label in range(len(classes)) if classes else [UNLABELLED]:
-        rows = order[labels[order] == label]
-        if len(rows) < 2:
-            alone.append(classes[label] if classes else None)
-        chosen.append(rows[: min(max(round(fraction * len(rows)), 1), len(rows) - 1)])
-    if None in alone:
-        raise InputError("one image alone can be read; give two or more, to train and to test")
-    if alone:
+    if not classes:
+        if len(labels) < 2:
+            raise InputError("one image alone can be read; give two or more, to train and to test")
+        labels = torch.zeros_like(labels)
+    order = torch.randperm(len(labels), generator=generator(seed, "test images"))
+    order = order[labels[order] != UNLABELLED]
+    sizes = torch.bincount(labels[order])
+    if alone := [classes[label] for label in (sizes < 2).nonzero().squeeze(1).tolist()]:
         raise InputError(
             f"one image alone is there of {named(alone)}; each class needs two, to train and to test: add some, take "
             "it away, or set datasets.photos.classes: none"
         )
-    return torch.cat(chosen)
+    counts = (fraction * sizes.double()).round().long().clamp(min=1)
+    return first_of_each(labels, order, torch.minimum(counts, sizes - 1))
 
 
 def _source(

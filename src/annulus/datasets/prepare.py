@@ -2,7 +2,6 @@
 
 import logging
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -12,6 +11,7 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
+from annulus.datasets.archives import aside
 from annulus.datasets.folder import UNLABELLED_FOLDER, named, open_folder, with_unlabelled
 from annulus.datasets.generated import counts, generated
 from annulus.datasets.imagenet import open_imagenet, open_tinyimagenet
@@ -35,7 +35,6 @@ from annulus.errors import InputError
 from annulus.files.images import IGNORED, UNLABELLED, ImageSet
 from annulus.files.store import Resident, Store
 from annulus.files.subset import even_subset, held_out
-from annulus.running.checkout import main_checkout
 
 log = logging.getLogger(__name__)
 
@@ -122,7 +121,8 @@ def prepare_sources(
             images = images.some(good.nonzero().squeeze(1))
         masks = None if source.read_masks is None else source.read_masks(rows)
         sets[split] = ImageSet(images, source.labels[rows], rows, source.classes, masks)
-        _check_every_class(sets[split], split)
+        unread = [(name, int(source.labels[chosen[split][place]])) for place, name in bad[split].items()]
+        _check_every_class(sets[split], split, unread)
     _check_pixel_classes(sets["train"], sets["test"])
 
     bad_files = sum(len(names) for names in bad.values())
@@ -139,11 +139,10 @@ def prepare_sources(
 
 def _photos(dataset: str, params: PhotosSettings, limits: Limits, seed: int, shards: Path | None) -> Prepared:
     """The images of a path, and which files are in which part if the path does not say it."""
-    aside = main_checkout() / ".annulus"
-    aside.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="unpacked-", dir=aside) as unpacked:
+    root = root_of(f"datasets.{dataset}.root", params.root)
+    with aside() as unpacked:
         try:
-            found = find(root_of(f"datasets.{dataset}.root", params.root), Path(unpacked), params.classes)
+            found = find(root, unpacked, params.classes)
         except InputError as error:
             raise InputError(f"datasets.{dataset}.root: {error}") from error
         sources = open_photos(found, params.image_size, params.test_fraction, seed)
@@ -238,17 +237,24 @@ def _check_bad_files(names: Sequence[str], asked: int, section: str, params: Dat
     if isinstance(params, PhotosSettings) and len(names) < asked:
         log.warning("WARNING: %s; they are left out", fault)
         return
-    allowed = params.max_bad_files if isinstance(params, FolderSettings) else 0
+    if not isinstance(params, FolderSettings):
+        raise InputError(f"{fault}; fix or remove them")
+    allowed = params.max_bad_files
     if len(names) > allowed:
         raise InputError(f"{fault}. max_bad_files is {allowed}: fix or remove them, or raise {section}.max_bad_files")
     log.warning("%s; going on without (max_bad_files %d)", fault, allowed)
 
 
-def _check_every_class(image_set: ImageSet, split: str) -> None:
+def _check_every_class(image_set: ImageSet, split: str, unread: Sequence[tuple[str, int]]) -> None:
+    """Every class has an image, and without classes the split has one. `unread`: bad files and their labels."""
+    if len(image_set) == 0 and not image_set.classes and split != "validation":
+        raise InputError(f"no {split} image can be read: {named([name for name, _ in unread])}; repair or remove them")
     counts = torch.bincount(image_set.labels[image_set.with_class], minlength=len(image_set.classes))
     lost = [name for name, count in zip(image_set.classes, counts.tolist(), strict=True) if count == 0]
     if lost:
-        raise InputError(f"no {split} image can be used of {named(lost)}; every class needs one, or remove its folders")
+        of_lost = [name for name, label in unread if label != UNLABELLED and image_set.classes[label] in lost]
+        why = f", and {named(of_lost)} cannot be read: repair or remove them" if of_lost else ", or remove its folders"
+        raise InputError(f"no {split} image can be used of {named(lost)}; every class needs one{why}")
 
 
 def _check_pixel_classes(train: ImageSet, test: ImageSet) -> None:

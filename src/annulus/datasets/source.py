@@ -56,8 +56,10 @@ def root_of(key: str, root: str) -> Path:
     run it in another folder).
 
     Raises:
-        InputError: when the path is not a possible folder, or may not be read.
+        InputError: when the path is empty or not a possible folder, or may not be read.
     """
+    if not root.strip():
+        raise InputError(f"{key}: {root!r} names nothing; name a folder")
     try:
         path = Path(os.environ.get("DVC_ROOT") or ".") / Path(root).expanduser()
         path.stat()

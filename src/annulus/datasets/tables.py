@@ -23,12 +23,19 @@ def from_text(path: Path, separator: str) -> Found:
     """The images that a CSV or TSV file names, with paths relative to its folder, or absolute.
 
     Raises:
-        InputError: when it cannot be read, or has no column of paths.
+        InputError: when it cannot be read, has no column of paths, or a line of another number of fields.
     """
     try:
         text = io.StringIO(read_text(path).lstrip("\ufeff"), newline="")
         table = csv.DictReader(text, delimiter=separator, strict=True)
-        rows = list(table)
+        rows = []
+        for row in table:
+            if None in row or None in row.values():
+                raise InputError(
+                    f"{path}: line {table.line_num} has other than the {len(table.fieldnames)} fields of the header; "
+                    "correct it, with quotes around a field that holds the separator"
+                )
+            rows.append(row)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path} is no table in UTF-8 ({error}); save it as CSV with a header") from error
     return from_rows(path, table.fieldnames or [], rows)
@@ -46,9 +53,12 @@ def from_rows(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, An
             f"{path} has the columns {', '.join(columns)[:200] or 'none'}, and none of paths; name one of them "
             f"{', '.join(PATHS[:4])} or {PATHS[-1]}, with commas between them (tabs in a .tsv)"
         )
-    chosen = [row for row in rows if row[at]]
+    rows = list(rows)
+    chosen = [row for row in rows if str(row[at] or "").strip()]
+    if len(chosen) < len(rows):
+        log.warning("WARNING: %s: %d rows without a %s are left out", path, len(rows) - len(chosen), at)
     if split is not None:
-        check_splits(path, split, [row[split] for row in chosen])
+        name_unknown(path, split, [row[split] for row in chosen])
     return Found(
         "a table of paths",
         path.parent,
@@ -68,25 +78,14 @@ def class_name(value: Any, names: Sequence[str] | None = None) -> str | None:
     """The class of a label, which may be its number among `names`."""
     if isinstance(value, int) and names is not None and value < len(names):
         return names[value] if value >= 0 else None
-    return None if value is None or value == "" else str(value)
+    return None if value is None else str(value).strip() or None
 
 
-def check_splits(path: Path, column: str, values: Sequence[Any]) -> None:
-    """Warn of a column that names no split, and refuse one that names splits and yet divides nothing.
-
-    Raises:
-        InputError: with the words that are not known.
-    """
+def name_unknown(path: Path, column: str, values: Iterable[Any]) -> None:
+    """Warn of a column's words that name no split."""
     unknown = sorted({str(value) for value in values if value not in (None, "") and split_name(value) is None})
-    known = {split_name(value) for value in values} - {None}
-    if not unknown or {"train"} < known:
-        return
-    if known:
-        raise InputError(
-            f"{path}: column {column} has {named(unknown)} beside {', '.join(sorted(known))}; write train, and test or "
-            "val, or take the column away"
-        )
-    log.warning("WARNING: %s: column %s is not read, as none of %s is a split", path, column, named(unknown))
+    if unknown:
+        log.warning("WARNING: %s: column %s has words that name no split: %s", path, column, named(unknown))
 
 
 def split_name(value: Any) -> str | None:

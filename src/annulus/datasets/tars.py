@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from annulus.datasets.archives import check_room, joined, needs, sound, split_of_shard
+from annulus.datasets.archives import check_names, check_room, joined, needs, sound
 from annulus.datasets.decode import SUFFIXES as IMAGE_SUFFIXES
-from annulus.datasets.found import Found, arranged, listed
+from annulus.datasets.found import Found, arranged, listed, split_of
 from annulus.datasets.settings import Classes
 from annulus.datasets.tables import LABELS, class_name, column_of
 from annulus.errors import InputError
@@ -25,15 +25,22 @@ def from_tars(paths: Sequence[Path], unpacked: Path, classes: Classes) -> Found:
     Raises:
         InputError: when one is cut or broken, would leave its folder or fill the disk, or a package is missing.
     """
+    total = 0
+    for path in paths:
+        with sound(path), tarfile.open(path) as archive:
+            members = _members(archive, path)
+            check_names(path, (member.name for member in members))
+            total += sum(member.size for member in members)
+    check_room(unpacked, total, paths[0] if len(paths) == 1 else paths[0].parent)
     parts, trees = [], []
     for place, path in enumerate(paths):
         folder = unpacked / str(place)
         with sound(path), tarfile.open(path) as archive:
             members = _members(archive, path)
             if _beside_images(member.name for member in members):
-                parts.append(_webdataset(path, members, folder))
+                parts.append(_webdataset(path, folder))
             else:
-                trees.append((path, folder, _untar(archive, members, path, folder)))
+                trees.append((path, folder, _untar(archive, members, folder)))
     return joined([*parts, *([_one_tree(trees, unpacked, classes)] if trees else [])])
 
 
@@ -50,10 +57,9 @@ def _members(archive: tarfile.TarFile, path: Path) -> list[tarfile.TarInfo]:
     return members
 
 
-def _untar(archive: tarfile.TarFile, members: Sequence[tarfile.TarInfo], path: Path, folder: Path) -> list[str]:
+def _untar(archive: tarfile.TarFile, members: Sequence[tarfile.TarInfo], folder: Path) -> list[str]:
     """Write the files; returns the links that lead out of the archive, which are not followed."""
     folder.mkdir(parents=True)
-    check_room(folder, sum(member.size for member in members), path)
     outside = []
     for member in members:
         try:
@@ -72,22 +78,27 @@ def _one_tree(trees: Sequence[tuple[Path, Path, list[str]]], root: Path, classes
             file = f"{folder.relative_to(root)}/{name}"
             files.append(file)
             names.append(name)
-            splits[file] = split_of_shard(path)
+            splits[file] = split_of(path.name)
         others += [*no_images, *outside]
     found = replace(arranged(root, files, names, others, classes), kind="a tar")
     return found if any(found.splits) else replace(found, splits=tuple(splits[file] for file in found.names))
 
 
-def _webdataset(path: Path, members: Sequence[tarfile.TarInfo], folder: Path) -> Found:
+def _webdataset(path: Path, folder: Path) -> Found:
     """A tar of samples: an image and, beside it, its label (.cls, .json)."""
-    split = split_of_shard(path)
-    check_room(folder.parent, sum(member.size for member in members), path)
+    split = split_of(path.name)
     needs("a WebDataset tar", "webdataset")
     import webdataset
 
     samples = webdataset.WebDataset([str(path.resolve())], shardshuffle=False, empty_check=False)
-    images, labelled, others = [], [], []
+    images, labelled, others, known = [], [], [], set()
     for sample in samples:
+        if sample["__key__"] in known:
+            raise InputError(
+                f"{path}: the files of the sample {sample['__key__']} do not follow each other; pack it again with "
+                "`tar --sort=name`"
+            )
+        known.add(sample["__key__"])
         kinds = [kind for kind in sample if f".{kind.rpartition('.')[2].lower()}" in IMAGE_SUFFIXES]
         if len(kinds) > 1:
             raise InputError(

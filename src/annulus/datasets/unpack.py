@@ -3,17 +3,17 @@
 import json
 import shutil
 import zipfile
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from annulus.datasets.archives import check_room, joined, needs, sound, split_of_shard
+from annulus.datasets.archives import check_names, check_room, joined, needs, sound
 from annulus.datasets.decode import SUFFIXES as IMAGE_SUFFIXES
-from annulus.datasets.found import Found, of_tree
+from annulus.datasets.folder import named
+from annulus.datasets.found import Found, of_tree, split_of
 from annulus.datasets.settings import Classes
-from annulus.datasets.tables import LABELS, check_splits, class_name, column_of, from_rows, split_name
+from annulus.datasets.tables import LABELS, PATHS, class_name, column_of, from_rows, name_unknown, split_name
 from annulus.datasets.tars import from_tars
 from annulus.errors import InputError
 
@@ -45,6 +45,8 @@ def from_shards(paths: Sequence[Path], unpacked: Path, classes: Classes) -> Foun
     """
     kind = paths[0].suffix.lower()
     if kind == ".parquet":
+        if len(paths) > 1:  # of one file each image is checked alone, as it may hold none
+            check_room(unpacked, sum(path.stat().st_size for path in paths), paths[0].parent)
         return joined([_parquet(path, unpacked / str(place)) for place, path in enumerate(paths)])
     if kind == ".zip":
         with sound(paths[0]):
@@ -54,10 +56,10 @@ def from_shards(paths: Sequence[Path], unpacked: Path, classes: Classes) -> Foun
 
 
 def from_datasets(path: Path, unpacked: Path) -> Found:
-    """The images of a folder that `datasets` saved, by its first column of images and its column of labels.
+    """The images of a folder that `datasets` saved, by its column of images and its column of labels.
 
     Raises:
-        InputError: when it cannot be read, or has no column of images.
+        InputError: when it cannot be read, or has no column of images, or several and none of a usual name.
     """
     needs("a folder of save_to_disk", "datasets")
     from datasets import DatasetDict, Image, load_from_disk
@@ -66,7 +68,7 @@ def from_datasets(path: Path, unpacked: Path) -> Found:
         loaded = load_from_disk(str(path))
     parts = []
     for split, rows in (loaded if isinstance(loaded, DatasetDict) else {"": loaded}).items():
-        column = next((name for name, kind in rows.features.items() if isinstance(kind, Image)), None)
+        column = _image_column(path, [name for name, kind in rows.features.items() if isinstance(kind, Image)])
         if column is None:
             raise InputError(
                 f"{path} has the columns {', '.join(rows.features)}, and none of images; cast one to datasets.Image"
@@ -90,7 +92,7 @@ def _parquet(path: Path, unpacked: Path) -> Found:
         file = pq.ParquetFile(path)
     schema = file.schema_arrow
     kinds = {field.name: field.type for field in schema}
-    column = next((name for name, kind in kinds.items() if _holds_bytes(kind, pa)), None)
+    column = _image_column(path, [name for name, kind in kinds.items() if _holds_bytes(kind, pa)])
     label, split = (column_of(list(kinds), known) for known in (LABELS, ("split",)))
     wanted = [name for name in (column, label, split) if name]
     if column is None:
@@ -100,7 +102,7 @@ def _parquet(path: Path, unpacked: Path) -> Found:
 
     if split is not None:
         with sound(path):
-            check_splits(path, split, file.read(columns=[split]).column(0).to_pylist())
+            name_unknown(path, split, file.read(columns=[split]).column(0).to_pylist())
 
     def rows() -> Iterator[tuple[Any, str | None, str | None]]:
         for batch in file.iter_batches(batch_size=64, columns=wanted):
@@ -109,7 +111,20 @@ def _parquet(path: Path, unpacked: Path) -> Found:
                 yield row[column], class_name(row[label], names) if label else None, own
 
     with sound(path):
-        return _written(rows(), unpacked, path, split_of_shard(path))
+        return _written(rows(), unpacked, path, split_of(path.name))
+
+
+def _image_column(path: Path, columns: Sequence[str]) -> str | None:
+    """The column of images: of several the one that has a usual name."""
+    if len(columns) < 2:
+        return next(iter(columns), None)
+    column = column_of(columns, PATHS)
+    if column is None:
+        raise InputError(
+            f"{path} has {len(columns)} columns of images, {named(columns)}; name the one to take image, or leave out "
+            "the others"
+        )
+    return column
 
 
 def _holds_bytes(kind: Any, pa: Any) -> bool:
@@ -155,8 +170,7 @@ def _unzip(path: Path, folder: Path) -> None:
             member.filename = member.filename.replace("\\", "/")  # as some programs of Windows write it
             if ".." in PurePosixPath(member.filename).parts or PurePosixPath(member.filename).is_absolute():
                 raise InputError(f"{path}: {member.filename!r} would lie outside of its folder; pack it again")
-        if twice := [name for name, often in Counter(member.filename for member in members).items() if often > 1]:
-            raise InputError(f"{path} has {len(twice)} names twice, {twice[0]!r} first; pack it again")
+        check_names(path, (member.filename for member in members))
         folder.mkdir(parents=True, exist_ok=True)
         check_room(folder, sum(member.file_size for member in members), path)
         for member in members:

@@ -66,7 +66,7 @@ class Packed(Store):
     def ahead(self, batches: Iterable[Tensor]) -> None:
         for index in batches:
             if not any(torch.equal(batch.index, index) for batch in self._prepared):
-                self._prepared.append(self._begin(index))
+                self._prepared.append(self._begin(index.clone()))  # a caller may change its own in place
 
     def some(self, index: Int64[Tensor, " k"]) -> Self:
         return type(self)(self.places.some(index), self.shards, self.kind, self.side, None, self.device)

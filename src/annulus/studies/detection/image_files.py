@@ -6,11 +6,11 @@ from pathlib import Path
 
 from PIL import Image
 
-from annulus.datasets.decode import FORMATS, reason
+from annulus.datasets.decode import FORMATS, ORIENTATION, reason
 from annulus.errors import InputError
 from annulus.studies.detection.faults import Size, counted
 
-ORIENTATION, SIDEWAYS = 0x0112, (5, 6, 7, 8)  # EXIF's tag, and its values of images that lie on their side
+SIDEWAYS = (5, 6, 7, 8)  # EXIF's orientations of images that lie on their side
 THREADS = 8
 
 
@@ -20,7 +20,7 @@ def check_files(source: Path, files: Mapping[int, Path], sizes: Mapping[int, Siz
     Raises:
         InputError: naming and counting the files that do not.
     """
-    missing = [file for file in files.values() if not file.is_file()]
+    missing = [str(file)[:300] for file in files.values() if not _is_there(file)]
     if missing:
         raise InputError(
             f"{source}: {counted(missing, 'image')} of {len(files)} not on the disk; unpack the images there"
@@ -29,6 +29,13 @@ def check_files(source: Path, files: Mapping[int, Path], sizes: Mapping[int, Siz
         faults = [fault for fault in pool.map(_fault, files.values(), sizes.values()) if fault is not None]
     if faults:
         raise InputError(f"{source}: {counted(faults, 'image')} unlike its annotations; fetch the images again")
+
+
+def _is_there(file: Path) -> bool:
+    try:
+        return file.is_file()
+    except OSError:  # a name that is too long
+        return False
 
 
 def _fault(file: Path, size: Size) -> str | None:

@@ -1,10 +1,12 @@
 """A data set's training and test pictures, from the folders in which it is distributed."""
 
+from collections import Counter
 from pathlib import Path
 
 from annulus.errors import InputError
 from annulus.studies.detection.annotated import Annotated, check_kind
 from annulus.studies.detection.coco import read_coco
+from annulus.studies.detection.faults import counted
 from annulus.studies.detection.lvis import read_lvis
 from annulus.studies.detection.voc import VOC_SPLITS, read_voc
 
@@ -16,11 +18,13 @@ def read_splits(root: Path, kind: str, drop_empty: bool) -> tuple[Annotated, Ann
     under the root; `voc` is VOC2007, trained on trainval and tested on test.
 
     Raises:
-        InputError: for an unknown kind, files that the readers refuse, and splits of different categories.
+        InputError: for an unknown kind, files that the readers refuse, splits of different categories or without
+            objects, and a picture that stands twice.
     """
     check_kind(kind)
     train, val = (_read(root, kind, split, drop_empty) for split in ("train", "val"))
     check_categories(train, val, root)
+    check_pictures(train, val, root)
     return train, val
 
 
@@ -45,6 +49,27 @@ def check_categories(train: Annotated, val: Annotated, root: Path) -> None:
         )
         raise InputError(
             f"{root}: {len(differ)} categories differ between the splits ({shown}); give both the same categories"
+        )
+
+
+def check_pictures(train: Annotated, val: Annotated, root: Path) -> None:
+    """Both splits have objects, and no picture's file is in both, or in one of them twice.
+
+    Raises:
+        InputError: counting and naming the files.
+    """
+    files = {}
+    for split, pictures in (("train", train.pictures), ("val", val.pictures)):
+        if not any(picture.instances for picture in pictures):
+            raise InputError(f"{root}: no picture of {split} has an object; annotate some, or name another root")
+        counts = Counter(picture.file.resolve() for picture in pictures)
+        if twice := [file for file, often in counts.items() if often > 1]:
+            raise InputError(f"{root}: {split} lists {counted(twice, 'image')} more than once; keep one entry of each")
+        files[split] = counts.keys()
+    if both := sorted(files["train"] & files["val"]):
+        raise InputError(
+            f"{root}: {counted(both, 'image')} of train are in val too, which tests what was trained on; take them out "
+            "of one"
         )
 
 

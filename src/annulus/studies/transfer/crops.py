@@ -1,11 +1,11 @@
 """Boxes of photographs as images: `aircraft`, one in each, and `mscoco`, each annotated object."""
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor
 from annulus.datasets.decode import opened, reason
 from annulus.datasets.source import Source
 from annulus.device.threads import threads
-from annulus.files.regular import read_text
+from annulus.studies.transfer.layouts import read_annotations
 
 LARGEST = 2**31  # of a coordinate, in pixels
 SCALE = 1.2  # of a box of mscoco, around its middle
@@ -32,18 +32,18 @@ def open_mscoco(root: Path, image_size: int) -> dict[str, Source]:
 
     Source: Triantafillou et al. 2020, arXiv:1903.03096, Section 3.1.
     """
-    annotations = {split: _annotations(root, f"{split}2017") for split in ("train", "val")}
-    categories, names = annotations["train"][2:]
-    present = sorted(set(categories))
+    files = (root / f"annotations/instances_{split}2017.json" for split in ("train", "val"))
+    *parts, names = read_annotations(*files)
+    present = sorted({box["category_id"] for box in parts[0].annotations})
     known, classes = {category: label for label, category in enumerate(present)}, [names[one] for one in present]
     sources = {}
-    for split, (paths, boxes, categories, _) in annotations.items():
-        kept = [place for place, category in enumerate(categories) if category in known]
-        labels = torch.tensor([known[categories[place]] for place in kept], dtype=torch.int64)
-        cut = np.array([scaled(boxes[place]) for place in kept]).reshape(-1, 4)
-        sources["test" if split == "val" else split] = source_from_boxes(
-            root, [paths[place] for place in kept], cut, labels, classes, image_size
-        )
+    for split, folder, part in zip(("train", "test"), ("train2017", "val2017"), parts, strict=True):
+        if not (root / folder).is_dir():
+            raise FileNotFoundError(f"no folder {folder}")
+        kept = [box for box in part.annotations if box["category_id"] in known]
+        labels = torch.tensor([known[box["category_id"]] for box in kept], dtype=torch.int64)
+        paths = [f"{folder}/{part.images[box['image_id']]}" for box in kept]
+        sources[split] = source_from_boxes(root, paths, _edges(kept), labels, classes, image_size)
     return sources
 
 
@@ -113,17 +113,14 @@ def cropped(image: Image.Image, box: Box, size: int) -> UInt8[np.ndarray, "h w 3
     return np.asarray(image.crop((left, top, right, bottom)).resize((size, size), Image.Resampling.BILINEAR))
 
 
-def _annotations(root: Path, split: str) -> tuple[list[str], Float[np.ndarray, "n 4"], list[int], dict[int, str]]:
-    """Each box's file, box and category, and the categories' names."""
-    content = json.loads(read_text(root / f"annotations/instances_{split}.json"))
-    if not (root / split).is_dir():
-        raise FileNotFoundError(f"no folder {split}")
-    files = {image["id"]: f"{split}/{image['file_name']}" for image in content["images"]}
-    boxes = content["annotations"]
-    names = {category["id"]: category["name"] for category in content["categories"]}
-    paths = [files[box["image_id"]] for box in boxes]
+def _edges(boxes: Sequence[Mapping[str, Any]]) -> Float[np.ndarray, "n 4"]:
+    """Each annotation's box, scaled.
+
+    Raises:
+        ValueError: for one that is no pixels.
+    """
     edges = np.array([box["bbox"] for box in boxes], dtype=float).reshape(-1, 4)
     if not (np.abs(edges) < LARGEST).all():
         number = int(np.flatnonzero(~(np.abs(edges) < LARGEST).all(axis=1))[0])
         raise ValueError(f"annotation {boxes[number].get('id')} has the bbox {boxes[number]['bbox']}, expected pixels")
-    return paths, edges, [box["category_id"] for box in boxes], names
+    return np.array([scaled(box) for box in edges]).reshape(-1, 4)

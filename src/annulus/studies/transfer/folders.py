@@ -1,9 +1,8 @@
 """`cub`, `fungi` and `quickdraw`: archives that one unpacks by hand."""
 
-import json
+from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +13,7 @@ from annulus.datasets.downloads import resized
 from annulus.datasets.folder import natural
 from annulus.datasets.source import Source
 from annulus.files.regular import check_regular, read_text
-from annulus.studies.transfer.layouts import source_from_paths
+from annulus.studies.transfer.layouts import Annotations, read_annotations, source_from_paths
 
 DRAWING = 28  # pixels a side
 TEST_SHARE = 10  # one in so many drawings of a class, the last ones, is for testing
@@ -26,6 +25,8 @@ def open_cub(root: Path, image_size: int) -> dict[str, Source]:
     paths, labels, train, names = (_numbered(root / f"{name}.txt") for name in lists)
     number = {one: place for place, one in enumerate(sorted(names, key=int))}
     classes = [names[one] for one in number]
+    if wrong := [one for one in paths if train[one] not in ("0", "1")]:
+        raise ValueError(f"train_test_split.txt marks image {wrong[0]} {train[wrong[0]]}, expected 0 or 1")
     sources = {}
     for split, mark in (("train", "1"), ("test", "0")):
         chosen = [one for one in paths if train[one] == mark]
@@ -40,15 +41,11 @@ def open_fungi(root: Path, image_size: int) -> dict[str, Source]:
 
     A class's name begins with its number, since some share a name.
     """
-    parts = {split: json.loads(read_text(root / f"{split}.json")) for split in ("train", "val")}
-    categories = sorted((one["id"], one["name"]) for one in parts["train"]["categories"])
-    number = {one: place for place, (one, _) in enumerate(categories)}
-    classes = [f"{one:04d}.{name}" for one, name in categories]
-    sources = {
-        "test" if split == "val" else split: _annotated(root, part, number, classes, image_size, split)
-        for split, part in parts.items()
-    }
-    return sources
+    train, val, names = read_annotations(root / "train.json", root / "val.json")
+    number = {one: place for place, one in enumerate(sorted(names))}
+    classes = [f"{one:04d}.{names[one]}" for one in number]
+    parts = {"train": train, "test": val}
+    return {split: _annotated(root, part, number, classes, image_size, split) for split, part in parts.items()}
 
 
 def open_quickdraw(root: Path, image_size: int) -> dict[str, Source]:
@@ -89,12 +86,16 @@ def _numbered(path: Path) -> dict[str, str]:
 
 
 def _annotated(
-    root: Path, part: Mapping[str, Any], number: Mapping[int, int], classes: list[str], image_size: int, split: str
+    root: Path, part: Annotations, number: Mapping[int, int], classes: list[str], image_size: int, split: str
 ) -> Source:
-    label = {one["image_id"]: number[one["category_id"]] for one in part["annotations"]}
-    images = sorted(part["images"], key=lambda image: image["id"])
-    labels = torch.tensor([label[image["id"]] for image in images], dtype=torch.int64)
-    return source_from_paths(root, [image["file_name"] for image in images], labels, classes, image_size, split)
+    labels_of = defaultdict(set)
+    for one in part.annotations:
+        labels_of[one["image_id"]].add(number[one["category_id"]])
+    if wrong := [image for image in part.images if len(labels_of[image]) != 1]:
+        raise ValueError(f"{split} image {wrong[0]} has {len(labels_of[wrong[0]])} labels, expected one")
+    images = sorted(part.images)
+    labels = torch.tensor([label for image in images for label in labels_of[image]], dtype=torch.int64)
+    return source_from_paths(root, [part.images[image] for image in images], labels, classes, image_size, split)
 
 
 def _bitmaps(drawings: list[np.ndarray], classes: tuple[str, ...], image_size: int) -> Source:

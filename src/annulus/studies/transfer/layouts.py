@@ -1,8 +1,11 @@
-"""File layout and download page of each target, for the error about a missing one; splits from lists of image files."""
+"""File layout and download page of each target, for the error about a missing one; what the readers of several share:
+splits from lists of image files, and files of annotations as COCO has them."""
 
+import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Int64
@@ -11,6 +14,7 @@ from torch import Tensor
 from annulus.datasets.folder import of_files
 from annulus.datasets.source import Files, Source, encoded
 from annulus.errors import InputError
+from annulus.files.regular import read_text
 
 LONGEST = 300  # characters of a reader's error
 
@@ -86,3 +90,41 @@ def source_from_paths(
     folder_of = torch.tensor([number[folder] for folder, _ in parts], dtype=torch.int64)
     files = Files(root, folders, folder_of, encoded([name for _, name in parts]))
     return of_files(classes, labels, files, image_size, split)
+
+
+class Annotations(NamedTuple):
+    """A file's images (paths by id) and annotations, each of a known image and category."""
+
+    images: dict[int, str]
+    annotations: list[dict[str, Any]]
+
+
+def read_annotations(train: Path, val: Path) -> tuple[Annotations, Annotations, dict[int, str]]:
+    """The content of both files, and the names of their categories by id.
+
+    Raises:
+        ValueError: when an id stands twice, an annotation names one that is not there, or the categories differ.
+    """
+    parts, names = [], []
+    for path in (train, val):
+        content = json.loads(read_text(path))
+        images, categories = _by_id(path, content, "images", "file_name"), _by_id(path, content, "categories", "name")
+        for one in content["annotations"]:
+            for key, known in (("image_id", images), ("category_id", categories)):
+                if one[key] not in known:
+                    raise ValueError(f"an annotation of {path.name} has the {key} {one[key]!r}, which is not there")
+        parts.append(Annotations(images, content["annotations"]))
+        names.append(categories)
+    if differ := sorted(set(names[0].items()) ^ set(names[1].items())):
+        raise ValueError(
+            f"{len(differ)} categories differ between {train.name} and {val.name}, {differ[0]} first; take both of one "
+            "version"
+        )
+    return *parts, names[0]
+
+
+def _by_id(path: Path, content: Mapping[str, Any], part: str, key: str) -> dict[int, str]:
+    by_id = {one["id"]: one[key] for one in content[part]}
+    if len(by_id) < len(content[part]):
+        raise ValueError(f"{path.name} has {len(content[part])} {part} of {len(by_id)} ids; each needs one of its own")
+    return by_id
