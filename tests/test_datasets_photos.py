@@ -18,6 +18,7 @@ import torch
 from PIL import Image
 
 from annulus.datasets import archives, photos
+from annulus.datasets.aside import aside
 from annulus.datasets.parts import save_prepared
 from annulus.datasets.photos import find, open_photos
 from annulus.datasets.prepare import packing, prepare_images
@@ -582,7 +583,7 @@ def test_an_archive_that_would_fill_the_disk_is_refused(here, monkeypatch):
 
 def test_what_a_killed_process_unpacked_is_removed_and_what_one_holds_is_not(here):
     left = picture(here / ".annulus/unpacked-killed/files/0/cat/1.png", 1)
-    with archives.aside() as held:
+    with aside() as held:
         assert not left.parents[3].exists()
         kept = picture(held / "1.png", 1)
         check_classes(prepared(tar(here / "own.tar", named_files(here, "{kind}/{number}.png"))))

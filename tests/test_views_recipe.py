@@ -160,6 +160,9 @@ def test_a_box_that_never_fits_falls_back_to_the_central_one(generator):
     for size in ((10, 100), (100, 10), (37, 90)):
         expected = transforms.RandomResizedCrop.get_params(torch.zeros(3, *size), [1.0, 1.0], [3 / 4, 4 / 3])
         assert torch.stack(whole.draw(sides(*size, 3), generator), dim=1).tolist() == [list(expected)] * 3
+    mixed = torch.stack(CROP.draw(torch.cat([sides(1, 100, 5), sides(100, 100, 50)]), generator), dim=1)
+    assert mixed[:5].tolist() == [[0, 49, 1, 1]] * 5, "beside others that fit"
+    assert len(mixed[5:].unique(dim=0)) == 50
 
 
 @pytest.mark.usefixtures("way")

@@ -1,49 +1,17 @@
-"""Shared by the readers of archives and shards: a folder for their files, room on the disk, faults, shards as one."""
+"""Shared by the readers of archives and shards: room on the disk, the fault of a file, several shards as one."""
 
 import errno
-import fcntl
 import os
 import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from annulus.datasets.found import Found
 from annulus.errors import InputError, require
-from annulus.running.checkout import main_checkout
-from annulus.running.checkpoint import not_written
 
 KEPT_FREE = 2**30  # bytes of the disk that no archive may fill
-
-
-@contextmanager
-def aside() -> Iterator[Path]:
-    """A folder below .annulus for what is unpacked. It is locked, and those that nobody holds, of killed processes, go.
-
-    Raises:
-        InputError: when it cannot be written or locked.
-    """
-    place = main_checkout() / ".annulus"
-    with ExitStack() as held:
-        try:
-            place.mkdir(exist_ok=True)
-            # Under one lock, as a folder that was just made is not locked yet.
-            with (place / "unpacking.lock").open("a") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
-                for folder in place.glob("unpacked-*"):
-                    # FileNotFoundError: its process ends at this moment.
-                    with suppress(BlockingIOError, FileNotFoundError), (folder / "lock").open("a") as other:
-                        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                        shutil.rmtree(folder, ignore_errors=True)
-                folder = Path(tempfile.mkdtemp(prefix="unpacked-", dir=place))
-                fcntl.flock(held.enter_context((folder / "lock").open("a")), fcntl.LOCK_EX)
-                held.callback(shutil.rmtree, folder, ignore_errors=True)  # before the lock is let go
-                (folder / "files").mkdir()
-        except OSError as error:
-            raise not_written(place, error) from error
-        yield folder / "files"
 
 
 def joined(parts: Sequence[Found]) -> Found:

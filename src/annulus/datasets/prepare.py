@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from annulus.datasets.archives import aside
+from annulus.datasets.aside import aside
 from annulus.datasets.folder import UNLABELLED_FOLDER, named, open_folder, with_unlabelled
 from annulus.datasets.generated import counts, generated
 from annulus.datasets.imagenet import open_imagenet, open_tinyimagenet

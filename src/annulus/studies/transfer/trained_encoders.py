@@ -6,6 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from annulus.config.resolved import PRETRAIN, run_of, values
 from annulus.device.device import described, pick_device
 from annulus.encoders.encoder import save_encoder
