@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from annulus.device.device import described, pick_device
 from annulus.encoders.encoder import load_encoder
 from annulus.encoders.features import SPLITS, load_features
