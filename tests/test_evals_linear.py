@@ -21,7 +21,7 @@ from annulus.files.images import ImageSet, save_images
 from annulus.files.right import read_right
 from annulus.files.store import Resident
 from annulus.optim.schedules import ConstantSchedule
-from annulus.running.checkpoint import Checkpoint
+from annulus.running.checkpoint import Checkpoint, clear
 from annulus.views.recipe import center_view
 from annulus.views.settings import ViewSet
 from annulus.views.splits import ColourSplit
@@ -326,7 +326,7 @@ def test_a_killed_probe_of_views_ends_in_the_bits_of_an_uninterrupted_one(encode
     assert torch.equal(resumed.predicted, whole.predicted)
 
 
-def test_a_killed_stage_goes_on_with_its_probes_of_views_and_forgets_them_once_they_are_written(
+def test_a_killed_stage_goes_on_with_its_probes_of_views_which_go_once_another_stage_has_ended(
     tmp_path, encoder, empty_checkout, monkeypatch
 ):
     for split, count in (("train", 60), ("validation", 10), ("test", 20)):
@@ -346,6 +346,7 @@ def test_a_killed_stage_goes_on_with_its_probes_of_views_and_forgets_them_once_t
     assert (again.seeds, again.history) == (whole.seeds, whole.history)
     save_encoder(build_encoder(encoder.config, seed=1), paths.encoders / "0.safetensors")
     stage.main(values, paths).written()
+    clear()
     assert epochs == [0, 1, 2] * 3, "of the new encoder only"
     save_images(tmp_path / "test.safetensors", image_set(21, seed=20))
     with monkeypatch.context() as patched:
@@ -353,6 +354,7 @@ def test_a_killed_stage_goes_on_with_its_probes_of_views_and_forgets_them_once_t
         with pytest.raises(Killed):
             stage.main(values, paths)
     stage.main(values, paths).written()
+    clear()
     assert epochs == [0, 1, 2] * 5, "of new images all, the killed one once"
     assert len(list(empty_checkout.glob(".annulus/checkpoints/linear/*/*.pt"))) == 1, "the first encoder's"
 
