@@ -138,7 +138,9 @@ def test_a_stage_that_fails_midway_costs_no_metrics_file(checkout):
     assert set(checkout.changed_files()) <= {"dvc.lock", "stages/pretrain.py"}
 
 
-def test_a_killed_pretraining_goes_on_and_ends_in_the_same_bytes(checkout):
+def test_a_killed_pretraining_goes_on_and_ends_in_the_same_bytes_and_what_dvc_did_not_keep_is_not_trained_again(
+    checkout,
+):
     encoders = "pretrain", "data/main/encoders"
     before, committed = metrics_of(checkout), checkout.output_hash(*encoders)
     order = "            order = self._order()\n"
@@ -160,6 +162,12 @@ def test_a_killed_pretraining_goes_on_and_ends_in_the_same_bytes(checkout):
     assert "resuming at epoch" in checkout.dvc("repro", "pretrain")
     assert checkout.output_hash(*encoders) == committed
     assert metrics_of(checkout) == before
+    again = checkout.dvc("repro", "-f", "-s", "pretrain")  # as where DVC's disk was full
+    assert ran(again) == ["pretrain"]
+    assert "epoch" not in again
+    assert checkout.output_hash(*encoders) == committed
+    assert list(checkout.folder.glob(".annulus/checkpoints/pretrain/*"))
+    checkout.dvc("repro", "-f", "-s", "embed")
     assert not list(checkout.folder.glob(".annulus/checkpoints/pretrain/*"))
 
 
