@@ -1,5 +1,6 @@
 """Comparison of two variants: what changed, differences in pairs, verdicts, machines."""
 
+import csv
 import json
 import os
 import subprocess
@@ -117,6 +118,32 @@ def test_other_seeds_are_not_paired_and_small_differences_are_noise_that_says_wh
     chance = f"Of 10 numbers, {0.05 * varying:.1f} would differ by chance alone"
     for words in ("NOT in pairs, since the seeds differ", "The processors differ", XEON, EPYC, chance):
         assert words in text
+
+
+@pytest.mark.parametrize(
+    ("seeds", "note"),
+    [
+        ((0, 1), "in pairs of one seed, of the seeds 0 and 1, which both have"),
+        ((7, 3, 2, 0), "in pairs of one seed, of the seeds 0, 2 and 3, which both have"),
+        ((4, 5), "in pairs of the seed 4, which both have"),
+    ],
+)
+def test_seeds_that_both_have_are_compared_in_pairs_and_alone(root, tmp_path, seeds, note):
+    write(root, files(2.0, seeds=seeds))
+    comparison, rows, text = compared(root)
+    common = sorted(set(seeds) & set(range(5)))
+    base, head = (side.headlines["knn_top1_percent"].values for side in (comparison.base, comparison.head))
+    row = rows["knn_top1_percent"]
+    assert row.base == pytest.approx(np.mean([base[seed] for seed in common]))
+    assert row.head == pytest.approx(np.mean([head[seed] for seed in common]))
+    assert row.difference.mean == pytest.approx(row.head - row.base)
+    assert (row.difference.half is None) == (len(common) == 1)
+    assert note in text
+    assert "NOT in pairs" not in text
+    main(["HEAD", "--root", str(root), "--csv", str(tmp_path / "made.csv")])
+    first = next(csv.DictReader((tmp_path / "made.csv").open(newline="")))
+    of_seeds = {name for name in first if name.startswith("seed")} - {"seeds"}
+    assert (first["seeds"], of_seeds) == (str(len(common)), {f"seed{seed}" for seed in common})
 
 
 def test_one_seed_says_nothing_of_others_and_other_test_images_are_not_paired_image_by_image(root):

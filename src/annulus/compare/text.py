@@ -67,9 +67,20 @@ def _cells(row: Row) -> tuple[str, ...]:
     )
 
 
+def _pairs(comparison: Comparison) -> str:
+    seeds = comparison.common
+    if not seeds:
+        return "NOT in pairs, since the seeds differ"
+    if comparison.base.seeds == comparison.head.seeds:
+        return "in pairs of one seed"
+    if len(seeds) == 1:
+        return f"in pairs of the seed {seeds[0]}, which both have"
+    listed = f"{', '.join(map(str, seeds[:-1]))} and {seeds[-1]}"
+    return f"in pairs of one seed, of the seeds {listed}, which both have"
+
+
 def _notes(comparison: Comparison) -> list[str]:
-    how = "in pairs of one seed" if comparison.paired else "NOT in pairs, since the seeds differ"
-    notes = [f"±: 95 % interval of the difference, {how}; of accuracies over test images too."]
+    notes = [f"±: 95 % interval of the difference, {_pairs(comparison)}; of accuracies over test images too."]
     if comparison.base.test_digest != comparison.head.test_digest:
         notes.append("The test images differ, so accuracies are compared seed by seed only.")
     if comparison.by_chance:

@@ -48,8 +48,13 @@ class Measured(NamedTuple):
             return over_seeds(list(self.values.values()))
         return over_seeds_and_images(np.stack(list(self.right.values()))).times(100)
 
+    def of(self, seeds: Sequence[int]) -> "Measured":
+        """The same of these seeds alone."""
+        right = self.right
+        return Measured({s: self.values[s] for s in seeds}, None if right is None else {s: right[s] for s in seeds})
+
     def minus(self, base: "Measured", same_images: bool) -> tuple[Interval, bool]:
-        """The difference to a base, paired by the seeds and test images that both have; whether seeds are the same.
+        """The difference to a base, paired by test images and, where both have the same, by seeds; whether they have.
 
         Runs of one seed share weights, order and views, so pairs differ by less than the runs of two seeds do.
         """
