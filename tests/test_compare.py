@@ -49,7 +49,7 @@ def files(gain: float = 0.0, seeds: tuple[int, ...] = (0, 1, 2, 3, 4), processor
     found = {f"metrics/main/{stage}.json": json.dumps(of_seed) for stage, of_seed in metrics.items()}
     for stage in ("knn", "linear"):
         found[f"metrics/main/{stage}_right.json"] = right_text(by_number(right))
-    found["metrics/main/prepare.json"] = json.dumps({"test_digest": "abc"})
+    found["metrics/main/prepare.json"] = json.dumps({"test_digest": "abc", "classes": 10})
     found["metrics/main/pretrain_history.csv"] = "\n".join(["seed,epoch,validation_nn1_percent,bound_nats", *curve])
     found["params.yaml"] = yaml.safe_dump(
         {"sampler": "ring", "samplers": {"ring": {"inner": 0.01}, "uniform": {}}} | params
@@ -149,12 +149,28 @@ def test_seeds_that_both_have_are_compared_in_pairs_and_alone(root, tmp_path, se
 def test_one_seed_says_nothing_of_others_and_other_test_images_are_not_paired_image_by_image(root):
     write(root, files(5.0, seeds=(0,)))
     assert compared(root)[1]["knn_top1_percent"].verdict == "one seed"
-    write(root, with_lock(files(2.0) | {"metrics/main/prepare.json": json.dumps({"test_digest": "other"})}))
+    write(
+        root, with_lock(files(2.0) | {"metrics/main/prepare.json": json.dumps({"test_digest": "other", "classes": 10})})
+    )
     comparison, rows, text = compared(root)
     assert comparison.rows[0].difference.freedom >= 4
     of_images = 1.96 * 100 * (2 * 0.6 * 0.4 / IMAGES) ** 0.5  # of two samples, with about 60 % right
     assert rows["knn_top1_percent"].difference.half >= 0.8 * of_images
     assert "The test images differ" in text
+
+
+@pytest.mark.parametrize(("dataset", "classes"), [("fog", 10), ("shapes", 20)])
+def test_of_other_images_no_side_is_better(root, dataset, classes):
+    prepared = json.dumps({"test_digest": "other", "classes": classes})
+    write(root, files(dataset="shapes"))
+    git(root, "commit", "-qam", "with a data set")
+    write(root, with_lock(files(9.0, dataset=dataset) | {f"{METRICS}prepare.json": prepared}))
+    comparison, rows, text = compared(root)
+    assert {row.verdict for row in rows.values()} == {"other images"}
+    assert "the tasks differ, so no side is better" in text
+    for words in ("seed by seed only", "by chance"):
+        assert words not in text
+    assert "**" not in as_markdown(comparison)
 
 
 def test_an_experiment_is_found_by_its_name_and_what_dvc_keeps_beside_is_none(root):
@@ -221,7 +237,7 @@ DAMAGED = [
         for value in ("NaN", "-Infinity", "1e999", "true", '"1e3"', "null", "[]", HUGE, LONG)
     ),
     (BY_SEED[2], '{"0": {"loss_nats": 1, "bound_nats": 1, "ceiling_nats": 1, "processor": "\\ud800"}}'),
-    *((f"{METRICS}prepare.json", text) for text in ("{}", "[]", '{"test_digest": 1}', DEEP)),
+    *((f"{METRICS}prepare.json", text) for text in ("{}", "[]", '{"test_digest": 1}', '{"test_digest": "abc"}', DEEP)),
     *((CURVES, f"seed,epoch,bound_nats\n{row}") for row in ("0,x,1", "0,1,nan", "0,1", ",1,1", f"0,1,{200_000 * 'x'}")),
     *((CURVES, text) for text in ("", "seed,epoch\n", "seed,seed\n0,0\n", "seed\n0\n")),
     *(("params.yaml", text) for text in ("a: [\n", "[]", "x", BOMB, 500 * "{a: ", f"a: {LONG}", "a: 1\na: 2")),

@@ -8,6 +8,8 @@ from annulus.evals.headlines import HEADLINES
 from annulus.evals.intervals import COVERAGE, Interval, verdict
 from annulus.pipeline.revision import WORKSPACE
 
+OTHER_IMAGES = "other images"  # the verdict where the tasks differ
+
 
 class Row(NamedTuple):
     """A number on both sides, its difference, and the verdict."""
@@ -30,6 +32,7 @@ class Comparison(NamedTuple):
     changed: list[tuple[str, str, str]]  # key, in base, in head
     rows: list[Row]
     common: list[int]  # seeds
+    other_task: bool  # of another data set or number of classes, so that no side is better
 
     @property
     def stale(self) -> list[str]:
@@ -56,6 +59,7 @@ def compare(base: Side, head: Side) -> Comparison:
     """
     rows, same_images = [], base.test_digest == head.test_digest
     common = sorted(set(base.seeds) & set(head.seeds))
+    other_task = base.params.get("dataset") != head.params.get("dataset") or base.classes != head.classes
     counts = {
         len(bits) for side in (base, head) for one in side.headlines.values() for bits in (one.right or {}).values()
     }
@@ -67,10 +71,11 @@ def compare(base: Side, head: Side) -> Comparison:
     for name in (name for name in names if name in base.headlines and name in head.headlines):
         left, right = (side.headlines[name].of(common or side.seeds) for side in (base, head))
         difference, _ = right.minus(left, same_images)
-        rows.append(Row(name, left.interval().mean, right.interval().mean, difference, _said(name, difference)))
+        said = OTHER_IMAGES if other_task else _said(name, difference)
+        rows.append(Row(name, left.interval().mean, right.interval().mean, difference, said))
     keys = sorted(base.params.keys() | head.params.keys())
     changed = [(key, *(_value(side, key) for side in (base, head))) for key in keys]
-    return Comparison(base, head, [one for one in changed if one[1] != one[2]], rows, common)
+    return Comparison(base, head, [one for one in changed if one[1] != one[2]], rows, common, other_task)
 
 
 def _said(name: str, difference: Interval) -> str:
