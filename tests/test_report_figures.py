@@ -8,7 +8,8 @@ from report_root import Parsed
 
 from annulus.report.figures.drawing import CSS, looks, numbers, panels, svg
 from annulus.report.figures.gains import GENERATED, compared, finding, gains, told
-from annulus.report.figures.plots import PLOTS
+from annulus.report.figures.plots import PLOTS, comparisons
+from annulus.report.page.shown import figure
 from annulus.report.papers.metrics import Metrics
 from annulus.report.papers.tables import number
 
@@ -78,6 +79,31 @@ def test_gains_have_intervals_verdicts_and_the_papers_gain(metrics):
         assert [(end - start) / 2 for (start, _), (end, _) in bars.get_segments()] == pytest.approx(halves)
     with pytest.raises(ValueError, match="holds no rows"):
         gains(rows, "ring.table6")
+
+
+OF_IR = {"paper_percent": 83.9, "paper_gain_percent": 2.7, "here_percent": 20.0, "here_gain_percent": -0.21}
+
+
+@pytest.mark.parametrize(
+    ("changed", "title"),
+    [
+        ({}, "gain over IR"),  # here other seeds may be common
+        ({"paper_percent": 86.1, "paper_gain_percent": 3.0}, "gain over its base"),
+        ({"paper_percent": "", "paper_gain_percent": ""}, "gain over its base"),
+        ({"paper_percent": "", "paper_gain_percent": "", "here_gain_percent": -2.99}, "gain over IR"),
+        ({"verdict": "base"}, "gain over its base"),
+    ],
+)
+def test_the_title_names_the_base_where_all_gains_are_over_it(changed, title):
+    base = {"table": "ring.table1a", "method": "IR", "verdict": "base", "paper_percent": 81.2, "here_percent": 23.0}
+    row = base | OF_IR | {"method": "IRing", "verdict": "better"}
+    rows = [base | {"paper_gain_percent": 0.0, "here_gain_percent": 0.0}, row, row | {"method": "MoCoRing"} | changed]
+    assert [plot.title for plot in comparisons(rows, GENERATED)] == [f"Linear probe, {title}"]
+
+
+def test_what_rows_of_one_table_are_compared_with_is_told_below_the_figure(metrics):
+    (plot,) = comparisons(metrics.rows(GENERATED), GENERATED)
+    assert figure(plot, metrics, []).said == "MoCoRing is compared with MoCo, CMCRing with CMC."
 
 
 def test_a_row_in_two_tables_counts_once_and_rows_of_other_runs_and_one_seed_do_not_make_it_another():

@@ -103,7 +103,7 @@ def test_the_page_begins_with_a_sentence_of_size_interval_seeds_and_images_and_i
     assert report.real.finding == "On CIFAR-10 MoCoRing gains 0.70 ± 0.50 points against its base"
     assert report.generated.told.startswith("Of 1 differences 1 are better, 0 worse and 0 within noise; about 0 would")
     ((where, title),) = [(shown.where, shown.plot.title) for shown in report.generated.figures]
-    assert (where, title) == ("ring, Table 1(a)", "Linear probe, gain over IR")
+    assert (where, title) == ("ring, Table 1(a)", "Linear probe, gain over its base")
     assert text.count("| MoCoRing | +0.70 ± 0.50 | better | +0.7 |") == 3
     assert report.real.tables[0].caption.endswith("demo, 10 epochs, 2 seeds.")
     assert report.long.tables[0].caption.endswith("cpu, 60 epochs, 2 seeds.")

@@ -35,6 +35,30 @@ def compared(rows: Sequence[Row]) -> dict[str, list[Row]]:
     return dict(sorted(found.items(), key=lambda item: item[0] == OURS))
 
 
+def base_of(rows: Sequence[Row], table: str) -> str:
+    """The method that all rows of a table are compared with; where they differ, `its base`.
+
+    A row names no base: its accuracy without its gain is the base's, in the paper, else here, where it is rounded.
+
+    Raises:
+        ValueError: when a column is not there.
+    """
+    bases = [row for row in grouped(rows, "table")[table] if row["verdict"] == "base"]
+    if len(bases) != 1 or not all(_is_over(row, bases[0]) for row in compared(rows)[table]):
+        return "its base"
+    return str(bases[0]["method"])
+
+
+def _is_over(row: Row, base: Row) -> bool:
+    for of, digits in (("paper", 1e-6), ("here", 0.02)):
+        accuracy, gain, of_base = (
+            optional(*cell) for cell in ((row, f"{of}_percent"), (row, f"{of}_gain_percent"), (base, f"{of}_percent"))
+        )
+        if accuracy is not None and gain is not None and of_base is not None:
+            return abs(accuracy - gain - of_base) < digits
+    return False
+
+
 def told(rows: Sequence[Row]) -> str:
     """How many rows differ from their base, and how many would by chance alone.
 
