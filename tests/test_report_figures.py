@@ -138,6 +138,23 @@ def test_rows_that_failed_do_not_set_the_axis_and_are_arrows_with_their_value(me
     assert [list(line.get_xdata()) for line in axes.lines if line.get_marker() in "<>"] == [[-10], [10]]
 
 
+def test_a_row_within_the_papers_gains_is_a_dot_with_its_interval_and_no_diamond_covers_an_arrow_s_value(metrics):
+    row = next(row for row in metrics.rows(GENERATED) if row["verdict"] != "base")
+    places = ((-17.0, -18.0), (-19.9, ""), (-50.0, -20.0), (-60.0, 5.0), (0.5, 7.0))
+    rows = [
+        row
+        | {"method": str(here), "here_gain_percent": here, "here_gain_interval_percent": 3.0, "paper_gain_percent": of}
+        for here, of in places
+    ]
+    (axes,) = gains(rows, "ring.table1a").axes
+    dots, _, (bars,) = axes.containers[0]
+    assert list(dots.get_xdata()) == [-17.0, -19.9, 0.5], "the second is within the first one's interval"
+    least, _ = axes.get_xlim()
+    assert least < -22.9 == pytest.approx(min(segment[0][0] for segment in bars.get_segments()))
+    assert [list(line.get_xdata()) for line in axes.lines if line.get_marker() == "<"] == [[least], [least]]
+    assert [text.xy[0] for text in axes.texts] == [-20.0, least]
+
+
 def test_curves_show_the_mean_and_each_seed_and_estimates_stand_beside_the_truth(metrics):
     (axes,) = drawn(BY_NAME["curve.accuracy"], metrics).axes
     assert [list(line.get_ydata()) for line in axes.lines] == [[10.5, 20.5, 30.5], [10, 20, 30], [11, 21, 31]]
