@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from contextlib import chdir
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from report_root import first_commit, with_lock
 
 from annulus.compare import runs
 from annulus.compare.command import main
+from annulus.compare.figure import draw
 from annulus.compare.sides import read_side
 from annulus.compare.table import compare
 from annulus.compare.text import as_markdown, as_text
@@ -329,11 +331,32 @@ def test_the_command_prints_the_table_as_markdown_and_draws_the_curves(root, cap
     assert "**better**" in printed
     assert printed.strip() == as_markdown(compared(root)[0]).strip()
     assert (root / "curves.png").read_bytes().startswith(b"\x89PNG")
-    named = [line for line in drawn[0].axes[0].lines if not line.get_label().startswith("_")]
-    curves = [(line.get_xdata().tolist(), line.get_ydata().tolist()) for line in named]
+    means = [line for line in drawn[0].axes[0].lines if line.get_linewidth() == 2]
+    curves = [(line.get_xdata().tolist(), line.get_ydata().tolist()) for line in means]
     assert curves == [([1, 2], [10, 20])] * 2, "the means over seeds of both sides"
     with pytest.raises(InputError, match=r"^--figure .*curves.pdf: the name must end in .png or .svg"):
         main(["HEAD", "--root", str(root), "--figure", str(root / "curves.pdf")])
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("columns", [["validation_nn1_percent", "bound_nats"], ["bound_nats"], []])
+@pytest.mark.parametrize("name", ["$x_{$", 250 * "W", "\u4e2d\U0001f600", "workspace"])
+def test_any_name_stands_whole_in_the_figure_s_legend_where_any_panel_has_data(
+    root, tmp_path, monkeypatch, name, columns
+):
+    side = read_side(root, "HEAD")
+    curves = [{"seed": 0.0, "epoch": epoch, **dict.fromkeys(columns, epoch)} for epoch in (1.0, 2.0)]
+    side = replace(side, name=f"{name} (c010111)", curves=curves)
+    drawn = []
+    monkeypatch.setattr("annulus.compare.figure.Figure", lambda **of: drawn.append(Figure(**of)) or drawn[-1])
+    draw(compare(side, side), tmp_path / "curves.png")
+    assert len(drawn[0].legends) == bool(columns)
+    for legend in drawn[0].legends:
+        base, head = legend.get_texts()
+        for text, role in ((base, "base"), (head, "head")):
+            assert text.get_text().startswith(f"{role}: {name[:40]}" if name.isascii() else f"{role}: ?? ")
+            assert text.get_text().endswith(" (c010111)")
+            assert text.get_window_extent(dpi=150).x1 < 150 * drawn[0].get_figwidth()
 
 
 def test_the_table_as_a_metrics_file_has_both_sides_the_interval_and_each_seed_s_difference(root, tmp_path):
