@@ -166,6 +166,34 @@ def test_one_seed_says_nothing_of_others_and_other_test_images_are_not_paired_im
     assert "The test images differ" in text
 
 
+BOUNDS = "±: 95 % interval of the difference, {}; of accuracies over test images too."
+
+
+@pytest.mark.parametrize(
+    ("seeds", "digest", "notes"),
+    [
+        (range(5), "abc", [BOUNDS.format("in pairs of one seed")]),
+        ((0, 7), "abc", ["The differences are in pairs of the seed 0, which both have."]),
+        ((7,), "abc", ["The differences are NOT in pairs, since the seeds differ."]),
+        (
+            (7, 8),
+            "other",
+            [
+                BOUNDS.format("NOT in pairs, since the seeds differ"),
+                "The test images differ, so accuracies are not compared image by image.",
+            ],
+        ),
+    ],
+)
+def test_the_notes_say_what_was_done_and_explain_an_interval_only_where_there_is_one(root, seeds, digest, notes):
+    prepared = json.dumps({"test_digest": digest, "classes": 10})
+    write(root, with_lock(files(2.0, seeds=tuple(seeds)) | {f"{METRICS}prepare.json": prepared}))
+    _, rows, text = compared(root)
+    said = text.rpartition("\n\n")[2].splitlines()
+    assert [note for note in said if "by chance" not in note] == notes
+    assert ("±" in text) == any(row.difference.half is not None for row in rows.values())
+
+
 @pytest.mark.parametrize(("dataset", "classes"), [("fog", 10), ("shapes", 20)])
 def test_of_other_images_no_side_is_better(root, dataset, classes):
     prepared = json.dumps({"test_digest": "other", "classes": classes})
@@ -175,7 +203,7 @@ def test_of_other_images_no_side_is_better(root, dataset, classes):
     comparison, rows, text = compared(root)
     assert {row.verdict for row in rows.values()} == {"other images"}
     assert "the tasks differ, so no side is better" in text
-    for words in ("seed by seed only", "by chance"):
+    for words in ("image by image", "by chance"):
         assert words not in text
     assert "**" not in as_markdown(comparison)
 

@@ -80,11 +80,14 @@ def _pairs(comparison: Comparison) -> str:
 
 
 def _notes(comparison: Comparison) -> list[str]:
-    notes = [f"±: 95 % interval of the difference, {_pairs(comparison)}; of accuracies over test images too."]
+    if any(row.difference.half is not None for row in comparison.rows):
+        notes = [f"±: 95 % interval of the difference, {_pairs(comparison)}; of accuracies over test images too."]
+    else:
+        notes = [f"The differences are {_pairs(comparison)}."]
     if comparison.other_task:
         notes.append("The images are of another data set or number of classes: the tasks differ, so no side is better.")
     elif comparison.base.test_digest != comparison.head.test_digest:
-        notes.append("The test images differ, so accuracies are compared seed by seed only.")
+        notes.append("The test images differ, so accuracies are not compared image by image.")
     if comparison.by_chance and not comparison.other_task:
         count = len(comparison.rows)
         notes.append(f"Of {count} numbers, {comparison.by_chance:.1f} would differ by chance alone where nothing does.")
