@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 from contextlib import chdir
@@ -12,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from by_path import parse_yaml
 from matplotlib.figure import Figure
 from report_root import first_commit, with_lock
 
@@ -369,6 +371,19 @@ def test_the_command_prints_the_table_as_markdown_and_draws_the_curves(root, cap
     assert curves == [([1, 2], [10, 20])] * 2, "the means over seeds of both sides"
     with pytest.raises(InputError, match=r"^--figure .*curves.pdf: the name must end in .png or .svg"):
         main(["HEAD", "--root", str(root), "--figure", str(root / "curves.pdf")])
+
+
+def test_what_a_pull_request_brings_is_shown_in_markdown_and_is_no_markup(root):
+    nasty = "x](http://evil.example) @torvalds **bold** | <b>pipe</b> ![i](http://evil.example/i.png) `\n# head"
+    write(root, files(processor=nasty.splitlines()[0], **{f"a`b{nasty}": 1, "views": nasty}))
+    for text in (as_markdown(compared(root)[0]), as_markdown(compared(root, "workspace", "HEAD")[0])):
+        shown = re.sub(r"\\.", "", text)
+        for markup in ("](", "**bold", "<b>", "@torvalds", "://", "\n# head"):
+            assert markup not in shown
+        assert "torvalds" in shown
+    write(root, {"params.yaml": yaml.safe_dump(parse_yaml((root / "params.yaml").read_text()) | {"sampler": nasty})})
+    (first, *_) = as_markdown(compared(root, "workspace", "HEAD")[0]).splitlines()
+    assert first.startswith("**base's metrics were made with sampler: ring; run `dvc repro`")
 
 
 @pytest.mark.filterwarnings("error")

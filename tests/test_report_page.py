@@ -15,12 +15,13 @@ import report_root
 from browser import Browser
 from report_root import Parsed
 
+from annulus.compare.escaped import code, safe, ticks
 from annulus.errors import InputError
 from annulus.report.claims.verdicts import VERDICTS
 from annulus.report.command import main
 from annulus.report.page.content import confusion, gather
 from annulus.report.page.html import html
-from annulus.report.page.markdown import code, markdown, safe, ticks
+from annulus.report.page.markdown import markdown
 from annulus.report.page.shown import Empty
 from annulus.report.papers.comparison import ComparedRow, Comparison, load_tables
 from annulus.report.papers.tables import MINUS, Column, Table, number, of_comparison

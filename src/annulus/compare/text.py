@@ -1,5 +1,6 @@
 """A comparison as a table for a terminal, and as Markdown for a pull request."""
 
+from annulus.compare.escaped import code, safe, ticks
 from annulus.compare.sides import Side
 from annulus.compare.table import Comparison, Row
 
@@ -27,12 +28,10 @@ def as_text(comparison: Comparison) -> str:
 
 def as_markdown(comparison: Comparison) -> str:
     """The same as Markdown, for a pull request."""
-    lines = [line for sentence in comparison.stale for line in (f"**{sentence}**", "")]
-    lines += [f"{line}  " for line in _sides(comparison)]
-    lines += [
-        "",
-        *([f"- `{key}`: {base} → {head}" for key, base, head in comparison.changed] or ["No parameter differs."]),
-    ]
+    lines = [line for sentence in comparison.stale for line in (f"**{ticks(sentence)}**", "")]
+    lines += [f"{safe(line)}  " for line in _sides(comparison)]
+    changed = [f"- {code(key)}: {safe(base)} → {safe(head)}" for key, base, head in comparison.changed]
+    lines += ["", *(changed or ["No parameter differs."])]
     if comparison.stale:
         return "\n".join([*lines, "", NO_TABLE])
     lines += ["", f"| {' | '.join(HEADS)} |", "|---|---:|---:|---:|---|"]
