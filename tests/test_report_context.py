@@ -40,12 +40,22 @@ def test_metrics_of_other_parameters_are_said_first_and_no_gain_is_printed(tmp_p
     assert context(tmp_path, NOW).outdated == []
     (tmp_path / "params.yaml").write_text(params.format("uniform"))
     found = gather(tmp_path, NOW)
-    sentence = "Metrics were made with sampler: ring; run `dvc repro`"
+    sentence = "The main line's metrics were made with sampler: ring; run `dvc repro`"
     assert found.context.outdated == [sentence]
     assert markdown(found).startswith(f"**{sentence}.**\n\n# What was measured here")
     page = html(found)
-    assert page.index("Metrics were made with sampler: ring; run <code>dvc repro</code>.") < page.index("<h1>")
+    assert page.index("metrics were made with sampler: ring; run <code>dvc repro</code>.") < page.index("<h1>")
     assert "gain 1.20" not in page
+
+
+def test_a_metrics_file_of_another_run_is_named_as_it_is_written(tmp_path):
+    report_root.main_line(tmp_path)
+    files = {"params.yaml": "sampler: ring\nsamplers: {ring: {}}\n", "metrics/summary.json": "{}"}
+    for name, text in report_root.with_lock(files).items():
+        if not name.startswith("metrics/"):
+            (tmp_path / name).write_text(text)
+    said = "The main line's metrics/summary.json is not the file that dvc.lock names; run `dvc repro`"
+    assert context(tmp_path, NOW).outdated == [said]
 
 
 def test_commit_and_what_changed_since(tmp_path):
