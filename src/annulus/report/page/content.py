@@ -6,7 +6,7 @@ what is wrong, and stands in the last section too.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -124,6 +124,20 @@ class Report:
         return f"{each.count('run')} of {len(each)} have numbers from here"
 
 
+def _gain(metrics: Metrics, about: Context) -> Gain | Empty:
+    """The first section, or why there is none, and how it is made in this checkout."""
+    if about.outdated:
+        return Empty(about.outdated[0])
+    found = part(lambda: gain(metrics), metrics, FILE)
+    if not isinstance(found, Empty) or found.command is None:
+        return found
+    if about.choices.get("sampler") == "uniform":
+        return Empty("the main line's own negatives are uniform, so it gains nothing over them")
+    if about.changed_files or not about.commit:
+        return replace(found, reason=f"{found.reason}; commit first, since `make restore` goes back to the commit")
+    return found
+
+
 def gather(root: Path, now: datetime) -> Report:
     """Everything that exists under `root`, as of now."""
     metrics = Metrics(root)
@@ -137,7 +151,7 @@ def gather(root: Path, now: datetime) -> Report:
     about = context(root, now)
     return Report(
         context=about,
-        gain=Empty(about.outdated[0]) if about.outdated else part(lambda: gain(metrics), metrics, FILE),
+        gain=_gain(metrics, about),
         real=gains(metrics, REAL, "CIFAR-10"),
         law=when_samplers_help(metrics),
         generated=gains(metrics, GENERATED, "generated images"),
