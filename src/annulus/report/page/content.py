@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+from annulus.diagnostics.maps import short_name
 from annulus.report.claims.verdicts import CLAIMS, VERDICTS, Verdict, counted, verdicts
 from annulus.report.figures.gains import GENERATED, LONG, REAL
 from annulus.report.figures.pictures import Pictures
@@ -201,8 +202,8 @@ def confusion(rows: Sequence[Mapping[str, float | str]]) -> Table:
     lines = []
     for actual in classes:
         cells = [numeric(pairs[actual, predicted] * 100 / max(totals[actual], 1), 0) for predicted in classes]
-        lines.append([Cell(actual), *cells])
-    columns = [Column("true class", numeric=False), *(Column(name) for name in classes)]
+        lines.append([Cell(short_name(actual)), *cells])
+    columns = [Column("true class", numeric=False), *(Column(short_name(name)) for name in classes)]
     return Table("Confusion of the linear probe, percent of each true class", columns, lines)
 
 
