@@ -1,25 +1,31 @@
 """Comparison of two variants: what changed, differences in pairs, verdicts, machines."""
 
+import csv
 import json
 import os
+import re
 import subprocess
 import sys
 from contextlib import chdir
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
+from by_path import parse_yaml
 from matplotlib.figure import Figure
 from report_root import first_commit, with_lock
 
 from annulus.compare import runs
 from annulus.compare.command import main
+from annulus.compare.figure import draw
 from annulus.compare.sides import read_side
 from annulus.compare.table import compare
 from annulus.compare.text import as_markdown, as_text
 from annulus.errors import InputError
 from annulus.evals.headlines import HEADLINES
+from annulus.evals.intervals import COVERAGE
 from annulus.files.right import by_number, right_text
 from annulus.pipeline.stale import flat
 from annulus.report.papers.metrics import Metrics
@@ -42,13 +48,17 @@ def files(gain: float = 0.0, seeds: tuple[int, ...] = (0, 1, 2, 3, 4), processor
         metrics["knn"][seed] = {"top1_percent": top1, "nn1_top1_percent": top1}
         metrics["linear"][seed] = {"top1_percent": top1}
         metrics["pretrain"][seed] = {"loss_nats": 2.5, "bound_nats": 0.5 + gain, "ceiling_nats": 2.8332}
-        metrics["pretrain"][seed] |= {"validation_nn1_percent": 50.0 + draws.normal(), "processor": processor}
+        metrics["pretrain"][seed] |= {
+            "validation_nn1_percent": 50.0 + draws.normal(),
+            "validation_images": 400,
+            "processor": processor,
+        }
         metrics["diagnostics"][seed] = {"alignment": 0.4, "uniformity": -2.0, "effective_rank": 30.0 + draws.normal()}
     curve = [f"{seed},{epoch},{10 * epoch},0.1" for seed in seeds for epoch in (1, 2)]
     found = {f"metrics/main/{stage}.json": json.dumps(of_seed) for stage, of_seed in metrics.items()}
     for stage in ("knn", "linear"):
         found[f"metrics/main/{stage}_right.json"] = right_text(by_number(right))
-    found["metrics/main/prepare.json"] = json.dumps({"test_digest": "abc"})
+    found["metrics/main/prepare.json"] = json.dumps({"test_digest": "abc", "classes": 10})
     found["metrics/main/pretrain_history.csv"] = "\n".join(["seed,epoch,validation_nn1_percent,bound_nats", *curve])
     found["params.yaml"] = yaml.safe_dump(
         {"sampler": "ring", "samplers": {"ring": {"inner": 0.01}, "uniform": {}}} | params
@@ -114,20 +124,90 @@ def test_other_seeds_are_not_paired_and_small_differences_are_noise_that_says_wh
     visible = rows["knn_top1_percent"].difference.visible
     assert rows["knn_top1_percent"].verdict == f"within noise (could see {visible:.2g})"
     varying = sum(row.difference.variance > 0 for row in rows.values())
-    chance = f"Of 10 numbers, {0.05 * varying:.1f} would differ by chance alone"
+    chance = f"Of 10 numbers, {(1 - COVERAGE) * varying:.1f} would differ by chance alone"
     for words in ("NOT in pairs, since the seeds differ", "The processors differ", XEON, EPYC, chance):
         assert words in text
+
+
+@pytest.mark.parametrize(
+    ("seeds", "note"),
+    [
+        ((0, 1), "in pairs of one seed, of the seeds 0 and 1, which both have"),
+        ((7, 3, 2, 0), "in pairs of one seed, of the seeds 0, 2 and 3, which both have"),
+        ((4, 5), "in pairs of the seed 4, which both have"),
+    ],
+)
+def test_seeds_that_both_have_are_compared_in_pairs_and_alone(root, tmp_path, seeds, note):
+    write(root, files(2.0, seeds=seeds))
+    comparison, rows, text = compared(root)
+    common = sorted(set(seeds) & set(range(5)))
+    base, head = (side.headlines["knn_top1_percent"].values for side in (comparison.base, comparison.head))
+    row = rows["knn_top1_percent"]
+    assert row.base == pytest.approx(np.mean([base[seed] for seed in common]))
+    assert row.head == pytest.approx(np.mean([head[seed] for seed in common]))
+    assert row.difference.mean == pytest.approx(row.head - row.base)
+    assert (row.difference.half is None) == (len(common) == 1)
+    assert note in text
+    assert "NOT in pairs" not in text
+    main(["HEAD", "--root", str(root), "--csv", str(tmp_path / "made.csv")])
+    first = next(csv.DictReader((tmp_path / "made.csv").open(newline="")))
+    of_seeds = {name for name in first if name.startswith("seed")} - {"seeds"}
+    assert (first["seeds"], of_seeds) == (str(len(common)), {f"seed{seed}" for seed in common})
 
 
 def test_one_seed_says_nothing_of_others_and_other_test_images_are_not_paired_image_by_image(root):
     write(root, files(5.0, seeds=(0,)))
     assert compared(root)[1]["knn_top1_percent"].verdict == "one seed"
-    write(root, with_lock(files(2.0) | {"metrics/main/prepare.json": json.dumps({"test_digest": "other"})}))
+    write(
+        root, with_lock(files(2.0) | {"metrics/main/prepare.json": json.dumps({"test_digest": "other", "classes": 10})})
+    )
     comparison, rows, text = compared(root)
     assert comparison.rows[0].difference.freedom >= 4
     of_images = 1.96 * 100 * (2 * 0.6 * 0.4 / IMAGES) ** 0.5  # of two samples, with about 60 % right
     assert rows["knn_top1_percent"].difference.half >= 0.8 * of_images
     assert "The test images differ" in text
+
+
+BOUNDS = "±: 95 % interval of the difference, {}; of accuracies over test images too."
+
+
+@pytest.mark.parametrize(
+    ("seeds", "digest", "notes"),
+    [
+        (range(5), "abc", [BOUNDS.format("in pairs of one seed")]),
+        ((0, 7), "abc", ["The differences are in pairs of the seed 0, which both have."]),
+        ((7,), "abc", ["The differences are NOT in pairs, since the seeds differ."]),
+        (
+            (7, 8),
+            "other",
+            [
+                BOUNDS.format("NOT in pairs, since the seeds differ"),
+                "The test images differ, so accuracies are not compared image by image.",
+            ],
+        ),
+    ],
+)
+def test_the_notes_say_what_was_done_and_explain_an_interval_only_where_there_is_one(root, seeds, digest, notes):
+    prepared = json.dumps({"test_digest": digest, "classes": 10})
+    write(root, with_lock(files(2.0, seeds=tuple(seeds)) | {f"{METRICS}prepare.json": prepared}))
+    _, rows, text = compared(root)
+    said = text.rpartition("\n\n")[2].splitlines()
+    assert [note for note in said if "by chance" not in note] == notes
+    assert ("±" in text) == any(row.difference.half is not None for row in rows.values())
+
+
+@pytest.mark.parametrize(("dataset", "classes"), [("fog", 10), ("shapes", 20)])
+def test_of_other_images_no_side_is_better(root, dataset, classes):
+    prepared = json.dumps({"test_digest": "other", "classes": classes})
+    write(root, files(dataset="shapes"))
+    git(root, "commit", "-qam", "with a data set")
+    write(root, with_lock(files(9.0, dataset=dataset) | {f"{METRICS}prepare.json": prepared}))
+    comparison, rows, text = compared(root)
+    assert {row.verdict for row in rows.values()} == {"other images"}
+    assert "the tasks differ, so no side is better" in text
+    for words in ("image by image", "by chance"):
+        assert words not in text
+    assert "**" not in as_markdown(comparison)
 
 
 def test_an_experiment_is_found_by_its_name_and_what_dvc_keeps_beside_is_none(root):
@@ -194,7 +274,7 @@ DAMAGED = [
         for value in ("NaN", "-Infinity", "1e999", "true", '"1e3"', "null", "[]", HUGE, LONG)
     ),
     (BY_SEED[2], '{"0": {"loss_nats": 1, "bound_nats": 1, "ceiling_nats": 1, "processor": "\\ud800"}}'),
-    *((f"{METRICS}prepare.json", text) for text in ("{}", "[]", '{"test_digest": 1}', DEEP)),
+    *((f"{METRICS}prepare.json", text) for text in ("{}", "[]", '{"test_digest": 1}', '{"test_digest": "abc"}', DEEP)),
     *((CURVES, f"seed,epoch,bound_nats\n{row}") for row in ("0,x,1", "0,1,nan", "0,1", ",1,1", f"0,1,{200_000 * 'x'}")),
     *((CURVES, text) for text in ("", "seed,epoch\n", "seed,seed\n0,0\n", "seed\n0\n")),
     *(("params.yaml", text) for text in ("a: [\n", "[]", "x", BOMB, 500 * "{a: ", f"a: {LONG}", "a: 1\na: 2")),
@@ -286,11 +366,45 @@ def test_the_command_prints_the_table_as_markdown_and_draws_the_curves(root, cap
     assert "**better**" in printed
     assert printed.strip() == as_markdown(compared(root)[0]).strip()
     assert (root / "curves.png").read_bytes().startswith(b"\x89PNG")
-    named = [line for line in drawn[0].axes[0].lines if not line.get_label().startswith("_")]
-    curves = [(line.get_xdata().tolist(), line.get_ydata().tolist()) for line in named]
+    means = [line for line in drawn[0].axes[0].lines if line.get_linewidth() == 2]
+    curves = [(line.get_xdata().tolist(), line.get_ydata().tolist()) for line in means]
     assert curves == [([1, 2], [10, 20])] * 2, "the means over seeds of both sides"
     with pytest.raises(InputError, match=r"^--figure .*curves.pdf: the name must end in .png or .svg"):
         main(["HEAD", "--root", str(root), "--figure", str(root / "curves.pdf")])
+
+
+def test_what_a_pull_request_brings_is_shown_in_markdown_and_is_no_markup(root):
+    nasty = "x](http://evil.example) @torvalds **bold** | <b>pipe</b> ![i](http://evil.example/i.png) `\n# head"
+    write(root, files(processor=nasty.splitlines()[0], **{f"a`b{nasty}": 1, "views": nasty}))
+    for text in (as_markdown(compared(root)[0]), as_markdown(compared(root, "workspace", "HEAD")[0])):
+        shown = re.sub(r"\\.", "", text)
+        for markup in ("](", "**bold", "<b>", "@torvalds", "://", "\n# head"):
+            assert markup not in shown
+        assert "torvalds" in shown
+    write(root, {"params.yaml": yaml.safe_dump(parse_yaml((root / "params.yaml").read_text()) | {"sampler": nasty})})
+    (first, *_) = as_markdown(compared(root, "workspace", "HEAD")[0]).splitlines()
+    assert first.startswith("**base's metrics were made with sampler: ring; run `dvc repro`")
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("columns", [["validation_nn1_percent", "bound_nats"], ["bound_nats"], []])
+@pytest.mark.parametrize("name", ["$x_{$", 250 * "W", "\u4e2d\U0001f600", "workspace"])
+def test_any_name_stands_whole_in_the_figure_s_legend_where_any_panel_has_data(
+    root, tmp_path, monkeypatch, name, columns
+):
+    side = read_side(root, "HEAD")
+    curves = [{"seed": 0.0, "epoch": epoch, **dict.fromkeys(columns, epoch)} for epoch in (1.0, 2.0)]
+    side = replace(side, name=f"{name} (c010111)", curves=curves)
+    drawn = []
+    monkeypatch.setattr("annulus.compare.figure.Figure", lambda **of: drawn.append(Figure(**of)) or drawn[-1])
+    draw(compare(side, side), tmp_path / "curves.png")
+    assert len(drawn[0].legends) == bool(columns)
+    for legend in drawn[0].legends:
+        base, head = legend.get_texts()
+        for text, role in ((base, "base"), (head, "head")):
+            assert text.get_text().startswith(f"{role}: {name[:40]}" if name.isascii() else f"{role}: ?? ")
+            assert text.get_text().endswith(" (c010111)")
+            assert text.get_window_extent(dpi=150).x1 < 150 * drawn[0].get_figwidth()
 
 
 def test_the_table_as_a_metrics_file_has_both_sides_the_interval_and_each_seed_s_difference(root, tmp_path):

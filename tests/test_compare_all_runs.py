@@ -40,12 +40,12 @@ def test_every_run_is_a_row_with_its_setting_its_seed_and_its_numbers(studies, t
     assert capsys.readouterr().out == f"{tmp_path}/runs.csv: {len(rows)} runs\n"
     main = [row for row in rows if row["study"] == "main"]
     assert [(row["run"], row["seed"]) for row in main] == [
-        (name, str(seed)) for name in ("HEAD", "workspace", "noisy-coho") for seed in range(5)
+        (name, str(seed)) for name in ("HEAD", "noisy-coho") for seed in range(5)
     ]
     assert {row["setting"] for row in main if row["run"] == "noisy-coho"} == {"sampler=uniform"}
     assert {row["setting"] for row in main if row["run"] == "HEAD"} == {"sampler=ring"}
     assert main[0]["bound_nats"] == "0.5"
-    assert main[10]["bound_nats"] == "2.5"
+    assert main[5]["bound_nats"] == "2.5"
     rest = [{name: text for name, text in row.items() if text} for row in rows if row["study"] != "main"]
     iring = {"study": "algorithms", "setting": "IRing (+C_i)", "linear_top1_percent": "61.5", "epochs": "5"}
     assert rest == [
@@ -55,6 +55,17 @@ def test_every_run_is_a_row_with_its_setting_its_seed_and_its_numbers(studies, t
         {"study": "toys", "setting": "file=points table=ring.table1a series=ring"}
         | {"seeds": "3.0", "top1_percent": "40.0", "scale": "demo"},
     ]
+
+
+def test_the_workspace_stands_beside_head_where_it_is_another_run(studies, tmp_path):
+    write(studies, files(gain=1.0, bound="cpc"))
+    of = {row["run"]: row for row in written(studies, tmp_path / "runs.csv") if row["study"] == "main"}
+    assert list(of) == ["HEAD", "workspace", "noisy-coho"]
+    assert (of["HEAD"]["bound_nats"], of["workspace"]["bound_nats"]) == ("0.5", "1.5")
+    assert of["workspace"]["setting"] == "bound=cpc sampler=ring"
+    write(studies, files(bound="cpc"))
+    kept = {row["run"]: row["setting"] for row in written(studies, tmp_path / "runs.csv") if row["study"] == "main"}
+    assert kept["workspace"] == "bound=cpc sampler=ring", "the same numbers of another setting"
 
 
 def test_parquet_has_the_same_content_with_types(studies, tmp_path):

@@ -1,5 +1,7 @@
 """The picture of the annulus: its points are those of the samplers, in their true distances."""
 
+import hashlib
+import json
 import re
 from dataclasses import replace
 
@@ -9,11 +11,13 @@ import torch.nn.functional as F
 from settings import load
 from stated import stated_params
 
+from annulus.compare.picture import main
 from annulus.diagnostics.measures import Run, Snapshot
-from annulus.diagnostics.picture import main, svg, svg_of_annealing
+from annulus.diagnostics.picture import svg, svg_of_annealing
 from annulus.diagnostics.scene import moments_of, scene_of
 from annulus.errors import InputError
-from annulus.files.images import UNLABELLED
+from annulus.files.images import UNLABELLED, ImageSet, save_images
+from annulus.files.store import Resident
 from annulus.negatives.samplers import Ring
 
 IMAGES, QUERIES = 300, 6
@@ -101,3 +105,28 @@ def test_a_run_without_such_a_picture_is_refused(run, samplers, tmp_path):
     with pytest.raises(InputError, match=r"snapshots/0\.safetensors is missing"):
         main(["--root", str(tmp_path), "--svg", str(tmp_path / "a.svg")])
     assert not (tmp_path / "a.svg").exists()
+
+
+@pytest.mark.parametrize("locked", ["this run", "another run", "no run", "no lock"])
+def test_the_command_draws_the_snapshots_that_dvc_lock_names_and_no_others(run, tmp_path, monkeypatch, locked):
+    stated_params(tmp_path / "params.yaml")
+    pixels = torch.zeros(IMAGES, 3, 4, 4, dtype=torch.uint8)
+    images = ImageSet(Resident(pixels), LABELS, torch.arange(IMAGES), ("a", "b", "c", "d"))
+    save_images(tmp_path / "data/main/images/train.safetensors", images)
+    (tmp_path / "data/main/snapshots").mkdir()
+    (tmp_path / "data/main/snapshots/0.safetensors").write_bytes(b"snapshots")
+    monkeypatch.setattr("annulus.compare.picture.load_run", lambda path: run)
+    content = b"snapshots" if locked == "this run" else b"others"
+    listed = json.dumps([{"md5": hashlib.md5(content).hexdigest(), "relpath": "0.safetensors"}])
+    outs = [{"path": "data/main/snapshots", "md5": f"{hashlib.md5(listed.encode()).hexdigest()}.dir"}]
+    stages = {} if locked == "no run" else {"pretrain": {"outs": outs}}
+    if locked != "no lock":
+        (tmp_path / "dvc.lock").write_text(json.dumps({"stages": stages}))
+    drawn = tmp_path / "annulus.svg"
+    if locked == "this run":
+        main(["--root", str(tmp_path), "--svg", str(drawn)])
+        assert drawn.read_text().startswith("<svg")
+    else:
+        with pytest.raises(InputError, match=r"data/main/snapshots is not what dvc\.lock names; `dvc checkout` brings"):
+            main(["--root", str(tmp_path), "--svg", str(drawn)])
+        assert not drawn.exists()

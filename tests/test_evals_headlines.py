@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 from annulus.evals.headlines import Measured
+from annulus.evals.intervals import over_seeds, verdict
 
 
 def accuracy(rate: float, seeds: range, images: int = 2000) -> Measured:
@@ -55,3 +56,27 @@ def test_other_test_images_are_compared_by_seed_and_other_seeds_image_by_image()
     difference, paired = other.minus(base, same_images=True)
     assert (difference.mean, paired) == (14.0, False)
     assert base.minus(base, same_images=True)[1]
+
+
+@pytest.mark.parametrize("seeds", [2, 3, 5])
+def test_shares_of_few_images_that_differ_alike_in_all_seeds_by_chance_get_no_verdict(seeds):
+    """Of 300 images, in the four digits of a metrics file."""
+    base = {seed: round(100 * (135 + seed) / 300, 4) for seed in range(seeds)}
+    head = {seed: round(100 * (138 + seed) / 300, 4) for seed in range(seeds)}
+    difference, _ = Measured(head, images=300).minus(Measured(base, images=300), same_images=True)
+    of_images = 1.96 * 100 * (2 * 0.45 * 0.55 / 300 / seeds) ** 0.5
+    assert difference.mean == pytest.approx(1.0, abs=1e-3)
+    assert difference.half == pytest.approx(of_images, rel=0.1)
+    assert verdict(difference).startswith("within noise")
+    same, _ = Measured(base, images=300).minus(Measured(base, images=300), same_images=True)
+    assert verdict(same) == "equal"
+    flat = Measured(dict.fromkeys(range(seeds), 45.0), images=300).interval()
+    assert flat.half == pytest.approx(of_images / 2**0.5, rel=0.1)
+
+
+def test_shares_that_differ_otherwise_and_other_numbers_keep_the_interval_over_their_seeds():
+    base, head = {0: 45.0, 1: 46.0, 2: 44.0}, {0: 47.0, 1: 47.5, 2: 46.5}
+    expected = over_seeds([head[seed] - base[seed] for seed in base])
+    assert Measured(head, images=400).minus(Measured(base, images=400), same_images=True)[0] == expected
+    ceiling = [Measured(dict.fromkeys(range(3), nats)) for nats in (2.8332, 3.5)]
+    assert verdict(ceiling[1].minus(ceiling[0], same_images=True)[0], ("higher", "lower")) == "higher"

@@ -135,6 +135,15 @@ def test_seeds_that_are_alike_by_chance_do_not_make_an_interval_of_nothing():
     assert verdict(found).startswith("within noise")
 
 
+def test_three_seeds_that_are_alike_by_chance_are_so_whatever_floats_say():
+    """The mean of three times 0.1 is not 0.1 in floats."""
+    right = np.zeros((3, 20))
+    for seed in range(3):
+        right[seed, 2 * seed : 2 * seed + 2] = 1
+    assert over_seeds_and_images(right).half == pytest.approx(2.02 * np.sqrt(0.1 * 0.9 / 60), rel=0.1)
+    assert over_seeds([0.1, 0.1, 0.1]).variance == 0
+
+
 def test_of_one_image_the_interval_holds_the_seeds():
     right = [1.0, 0.0, 1.0]
     assert over_seeds_and_images(np.array(right)[:, None]) == over_seeds(right)

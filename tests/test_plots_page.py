@@ -1,5 +1,6 @@
 """The page of `dvc plots show`: drawn without internet, the main line's plots first."""
 
+import json
 import re
 
 import pytest
@@ -44,3 +45,26 @@ def test_a_plot_has_a_name_that_dvc_can_write_into_its_page_and_that_of_the_main
     for name in names:
         assert "'" not in name
         assert bool(first.match(re.sub(r"[^\w]", "_", name))) == (path.parent.name == "main"), name
+
+
+@pytest.mark.slow
+def test_the_legend_of_curves_over_seeds_shows_their_dashes_at_full_strength(tmp_path):
+    vega = ROOT / ".venv/vega/vega/static/index.js"
+    if not vega.is_file():
+        pytest.skip(f"{vega} is not there: `make install` brings it")
+    rows = [{"seed": seed, "epoch": epoch, "nats": seed + epoch, "field": field, "rev": "workspace"}
+            for seed in (0, 1) for epoch in (1, 2) for field in ("loss", "bound")]  # fmt: skip
+    spec = (ROOT / ".dvc/plots/seeds.json").read_text().replace('"<DVC_METRIC_DATA>"', json.dumps(rows))
+    dash = {"field": "field", "scale": {"domain": ["loss", "bound"], "range": [[1, 0], [8, 8]]}}
+    spec = spec.replace('"<DVC_METRIC_STROKE_DASH>"', json.dumps(dash))
+    for anchor, name in (("X", "epoch"), ("Y", "nats"), ("X_LABEL", "epoch"), ("Y_LABEL", "nats"), ("TITLE", "curves")):
+        spec = spec.replace(f"<DVC_METRIC_{anchor}>", name)
+    module = "const define = (_, make) => window.made = make({DOMWidgetModel: class {}, DOMWidgetView: class {}})"
+    page = (
+        f"<meta charset=utf-8><div id=plot></div><script>{module}</script><script src={vega.as_uri()}></script>"
+        f"<script>made.vegaEmbed('#plot', {spec}, {{renderer: 'svg'}})</script>"
+    )
+    symbols = re.findall(r'<path [^>]*d="M-20,0L20,0"[^>]*>', Browser(tmp_path).load(page).dom)
+    assert len(symbols) == 3, "of the revision and both fields"
+    assert all('opacity="1"' in symbol and 'stroke-width="3"' in symbol for symbol in symbols)
+    assert sum('stroke-dasharray="8,8"' in symbol for symbol in symbols) == 1

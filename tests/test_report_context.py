@@ -5,12 +5,14 @@ from datetime import UTC, datetime
 
 import pytest
 import report_root
+from stated import stated_text
 
 from annulus.pipeline import provenance
 from annulus.report.page.content import gather
 from annulus.report.page.context import OTHER_NUMBERS, context
 from annulus.report.page.html import html
 from annulus.report.page.markdown import markdown
+from annulus.report.page.shown import Empty
 
 NOW = datetime(2026, 11, 21, 9, 5, tzinfo=UTC)
 
@@ -40,12 +42,43 @@ def test_metrics_of_other_parameters_are_said_first_and_no_gain_is_printed(tmp_p
     assert context(tmp_path, NOW).outdated == []
     (tmp_path / "params.yaml").write_text(params.format("uniform"))
     found = gather(tmp_path, NOW)
-    sentence = "Metrics were made with sampler: ring; run `dvc repro`"
+    sentence = "The main line's metrics were made with sampler: ring; run `dvc repro`"
     assert found.context.outdated == [sentence]
     assert markdown(found).startswith(f"**{sentence}.**\n\n# What was measured here")
     page = html(found)
-    assert page.index("Metrics were made with sampler: ring; run <code>dvc repro</code>.") < page.index("<h1>")
+    assert page.index("metrics were made with sampler: ring; run <code>dvc repro</code>.") < page.index("<h1>")
     assert "gain 1.20" not in page
+
+
+def test_a_metrics_file_of_another_run_is_named_as_it_is_written(tmp_path):
+    report_root.main_line(tmp_path)
+    files = {"params.yaml": "sampler: ring\nsamplers: {ring: {}}\n", "metrics/summary.json": "{}"}
+    for name, text in report_root.with_lock(files).items():
+        if not name.startswith("metrics/"):
+            (tmp_path / name).write_text(text)
+    said = "The main line's metrics/summary.json is not the file that dvc.lock names; run `dvc repro`"
+    assert context(tmp_path, NOW).outdated == [said]
+
+
+@pytest.mark.parametrize("sampler", ["ring", "uniform"])
+def test_the_first_section_s_command_fits_the_checkout(tmp_path, sampler):
+    report_root.params(tmp_path, stated_text().replace("sampler: ring", f"sampler: {sampler}"))
+    report_root.main_line(tmp_path)
+    uncommitted = gather(tmp_path, NOW).gain
+    report_root.first_commit(tmp_path)
+    committed = gather(tmp_path, NOW).gain
+    (tmp_path / "metrics/summary.json").write_text("{}")
+    changed = gather(tmp_path, NOW).gain
+    if sampler == "uniform":
+        assert {uncommitted, committed, changed} == {
+            Empty("the main line's own negatives are uniform, so it gains nothing over them")
+        }
+        return
+    assert committed.reason == "metrics/comparisons/uniform.csv is not there"
+    assert uncommitted.reason == changed.reason
+    assert changed.reason == f"{committed.reason}; commit first, since `make restore` goes back to the commit"
+    assert committed.command == changed.command
+    assert committed.command.startswith("dvc exp run -n uniform -S sampler=uniform && make restore && make compare")
 
 
 def test_commit_and_what_changed_since(tmp_path):

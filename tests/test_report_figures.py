@@ -8,7 +8,8 @@ from report_root import Parsed
 
 from annulus.report.figures.drawing import CSS, looks, numbers, panels, svg
 from annulus.report.figures.gains import GENERATED, compared, finding, gains, told
-from annulus.report.figures.plots import PLOTS
+from annulus.report.figures.plots import PLOTS, comparisons
+from annulus.report.page.shown import figure
 from annulus.report.papers.metrics import Metrics
 from annulus.report.papers.tables import number
 
@@ -80,6 +81,31 @@ def test_gains_have_intervals_verdicts_and_the_papers_gain(metrics):
         gains(rows, "ring.table6")
 
 
+OF_IR = {"paper_percent": 83.9, "paper_gain_percent": 2.7, "here_percent": 20.0, "here_gain_percent": -0.21}
+
+
+@pytest.mark.parametrize(
+    ("changed", "title"),
+    [
+        ({}, "gain over IR"),  # here other seeds may be common
+        ({"paper_percent": 86.1, "paper_gain_percent": 3.0}, "gain over its base"),
+        ({"paper_percent": "", "paper_gain_percent": ""}, "gain over its base"),
+        ({"paper_percent": "", "paper_gain_percent": "", "here_gain_percent": -2.99}, "gain over IR"),
+        ({"verdict": "base"}, "gain over its base"),
+    ],
+)
+def test_the_title_names_the_base_where_all_gains_are_over_it(changed, title):
+    base = {"table": "ring.table1a", "method": "IR", "verdict": "base", "paper_percent": 81.2, "here_percent": 23.0}
+    row = base | OF_IR | {"method": "IRing", "verdict": "better"}
+    rows = [base | {"paper_gain_percent": 0.0, "here_gain_percent": 0.0}, row, row | {"method": "MoCoRing"} | changed]
+    assert [plot.title for plot in comparisons(rows, GENERATED)] == [f"Linear probe, {title}"]
+
+
+def test_what_rows_of_one_table_are_compared_with_is_told_below_the_figure(metrics):
+    (plot,) = comparisons(metrics.rows(GENERATED), GENERATED)
+    assert figure(plot, metrics, []).said == "MoCoRing is compared with MoCo, CMCRing with CMC."
+
+
 def test_a_row_in_two_tables_counts_once_and_rows_of_other_runs_and_one_seed_do_not_make_it_another():
     numbers = {"here_percent": 44.0, "here_gain_percent": 0.6, "here_knn_percent": 39.9, "here_knn_gain_percent": 0.2}
     row = {"table": "a", "method": "BALL", "verdict": "better", "bound_nats": 1.0, **numbers}
@@ -110,6 +136,23 @@ def test_rows_that_failed_do_not_set_the_axis_and_are_arrows_with_their_value(me
     assert axes.get_xlim() == (-10, 10)
     assert [text.get_text() for text in axes.texts] == [number(-45.75, 1), "80.0"]
     assert [list(line.get_xdata()) for line in axes.lines if line.get_marker() in "<>"] == [[-10], [10]]
+
+
+def test_a_row_within_the_papers_gains_is_a_dot_with_its_interval_and_no_diamond_covers_an_arrow_s_value(metrics):
+    row = next(row for row in metrics.rows(GENERATED) if row["verdict"] != "base")
+    places = ((-17.0, -18.0), (-19.9, ""), (-50.0, -20.0), (-60.0, 5.0), (0.5, 7.0))
+    rows = [
+        row
+        | {"method": str(here), "here_gain_percent": here, "here_gain_interval_percent": 3.0, "paper_gain_percent": of}
+        for here, of in places
+    ]
+    (axes,) = gains(rows, "ring.table1a").axes
+    dots, _, (bars,) = axes.containers[0]
+    assert list(dots.get_xdata()) == [-17.0, -19.9, 0.5], "the second is within the first one's interval"
+    least, _ = axes.get_xlim()
+    assert least < -22.9 == pytest.approx(min(segment[0][0] for segment in bars.get_segments()))
+    assert [list(line.get_xdata()) for line in axes.lines if line.get_marker() == "<"] == [[least], [least]]
+    assert [text.xy[0] for text in axes.texts] == [-20.0, least]
 
 
 def test_curves_show_the_mean_and_each_seed_and_estimates_stand_beside_the_truth(metrics):

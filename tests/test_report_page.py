@@ -15,12 +15,13 @@ import report_root
 from browser import Browser
 from report_root import Parsed
 
+from annulus.compare.escaped import code, safe, ticks
 from annulus.errors import InputError
 from annulus.report.claims.verdicts import VERDICTS
 from annulus.report.command import main
 from annulus.report.page.content import confusion, gather
 from annulus.report.page.html import html
-from annulus.report.page.markdown import code, markdown, safe, ticks
+from annulus.report.page.markdown import markdown
 from annulus.report.page.shown import Empty
 from annulus.report.papers.comparison import ComparedRow, Comparison, load_tables
 from annulus.report.papers.tables import MINUS, Column, Table, number, of_comparison
@@ -103,7 +104,7 @@ def test_the_page_begins_with_a_sentence_of_size_interval_seeds_and_images_and_i
     assert report.real.finding == "On CIFAR-10 MoCoRing gains 0.70 ± 0.50 points against its base"
     assert report.generated.told.startswith("Of 1 differences 1 are better, 0 worse and 0 within noise; about 0 would")
     ((where, title),) = [(shown.where, shown.plot.title) for shown in report.generated.figures]
-    assert (where, title) == ("ring, Table 1(a)", "Linear probe, gain over IR")
+    assert (where, title) == ("ring, Table 1(a)", "Linear probe, gain over its base")
     assert text.count("| MoCoRing | +0.70 ± 0.50 | better | +0.7 |") == 3
     assert report.real.tables[0].caption.endswith("demo, 10 epochs, 2 seeds.")
     assert report.long.tables[0].caption.endswith("cpu, 60 epochs, 2 seeds.")
@@ -392,8 +393,8 @@ def test_a_click_sorts_numbers_by_value_text_as_text_and_what_was_not_run_to_the
     assert up == ["ascending", ["0.2966", "8", "39.70", "49.30"]]
     assert down == ["descending", ["49.30", "39.70", "8", "0.2966"]]
     _, up, down = said["text"]
-    assert up == ["ascending", [HOSTILE, "disc", "star"]]
-    assert down == ["descending", ["star", "disc", HOSTILE]]
+    assert up == ["ascending", [HOSTILE[:40], "disc", "star"]]
+    assert down == ["descending", ["star", "disc", HOSTILE[:40]]]
     _, (_, up), (_, down) = said["notRun"]
     ran = ["22.9 ± 1.2", "23.6 ± 1.2"]
     assert (up, down) == ([*ran, *["not run"] * 5], [*ran[::-1], *["not run"] * 5])
@@ -419,3 +420,11 @@ def test_links_open_tables_keys_reach_all_that_can_be_clicked_and_all_fits_the_s
     top, drawn = said["figure"]
     assert drawn
     assert 0 < top < 400, "the first screen of 900 shows a figure of results"
+
+
+def test_the_confusion_names_classes_as_short_as_the_map_and_counts_each_by_its_whole_name():
+    long = [f"{50 * 'W'} {ending}" for ending in ("one", "two")]
+    rows = [{"actual": long[0], "predicted": long[1]}, {"actual": long[1], "predicted": long[1]}]
+    table = confusion(rows)
+    assert [column.title for column in table.columns] == ["true class", *2 * [40 * "W"]]
+    assert [[cell.text for cell in row] for row in table.rows] == [[40 * "W", "0", "100"], [40 * "W", "0", "100"]]

@@ -19,7 +19,7 @@ COMMANDS = {
     "presets": ("annulus.studies.presets.listing", "each row of the papers' tables that runs here"),
     "preset": ("annulus.studies.presets.line", "the `dvc exp run` line of one such row, and its hours"),
     "export": ("annulus.export.command", "an encoder for the Hugging Face Hub, transformers, timm and others"),
-    "picture": ("annulus.diagnostics.picture", "the annulus around one image of the main line, as an SVG"),
+    "picture": ("annulus.compare.picture", "the annulus around one image of the main line, as an SVG"),
     "runs": ("annulus.compare.runs", "the workspace, HEAD and DVC's experiments side by side"),
     "curve": ("annulus.compare.curve", "the learning curve of the last run in the terminal"),
     "check-gpu": ("annulus.gpu.check", "what of the library is right and fast on this machine's GPU"),

@@ -3,9 +3,11 @@
 sides     content of a git revision, a DVC experiment or the workspace
 table     differences and verdicts
 text      the table for a terminal, and as Markdown
+escaped   text from elsewhere inside Markdown
 record    the table as a metrics file
 figure    the learning curves of both
 curve     the learning curve in the terminal
+picture   the annulus around one image of the workspace, as an SVG
 outputs   folders of a side, from DVC's cache
 neighbours  nearest images by both sides
 runs      all runs side by side

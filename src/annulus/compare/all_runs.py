@@ -1,7 +1,8 @@
 """All runs as one table for other programs: setting, seed and numbers of each, as CSV or Parquet.
 
-The main line's runs stand by seed, of the workspace, of HEAD and of every DVC experiment; a study's by seed where
-metrics/STUDY has files by seed, else as the rows of its tables, means over the seeds whose number is `seeds`.
+The main line's runs stand by seed, of HEAD, of the workspace where it is another run, and of every DVC experiment; a
+study's by seed where metrics/STUDY has files by seed, else as the rows of its tables, means over the seeds whose number
+is `seeds`.
 """
 
 import csv
@@ -16,6 +17,7 @@ from annulus.compare.sides import Side, read_side
 from annulus.config.params import SECTION_OF
 from annulus.errors import InputError
 from annulus.files.results import all_rounded, atomic_write, read_metrics, write_text
+from annulus.pipeline.revision import WORKSPACE
 from annulus.pipeline.study_rows import locked_outputs, study_rows
 from annulus.pipeline.variants import check_locked
 
@@ -60,6 +62,7 @@ def write_all_runs(root: Path, names: Sequence[tuple[str, str]], file: Path) -> 
 
 def _main_line(root: Path, names: Sequence[tuple[str, str]]) -> Iterator[Row]:
     base: Side | None = None
+    of_head: list[Row] = []
     for name, revision in names:
         try:
             side = read_side(root, revision)
@@ -71,9 +74,16 @@ def _main_line(root: Path, names: Sequence[tuple[str, str]]) -> Iterator[Row]:
             continue
         base = base or side
         setting = _setting(side.params, base.params)
-        for seed in side.seeds:
-            numbers = {number: measured.values[seed] for number, measured in side.headlines.items()}
-            yield {"study": "main", "run": name, "setting": setting, "seed": seed, **all_rounded(numbers)}
+        rows = [
+            {"setting": setting, "seed": seed}
+            | all_rounded({number: measured.values[seed] for number, measured in side.headlines.items()})
+            for seed in side.seeds
+        ]
+        if name == "HEAD":
+            of_head = rows
+        elif name == WORKSPACE and rows == of_head:
+            continue
+        yield from ({"study": "main", "run": name, **row} for row in rows)
 
 
 def _setting(params: Mapping[str, Any], base: Mapping[str, Any]) -> str:

@@ -4,18 +4,28 @@ import io
 from collections import defaultdict
 from pathlib import Path
 
+import matplotlib
 from matplotlib.figure import Figure
 
 from annulus.compare.table import Comparison
 from annulus.files.results import write_bytes
 
 COLOURS = {"base": "#6b7280", "head": "#c2410c"}
+LONGEST = 60  # letters of a side's name: as wide as the picture where all are wide
 SHOWN = {"validation_nn1_percent": "nearest memory row, validation, %", "bound_nats": "bound, nats"}
 
 
 def draw(comparison: Comparison, path: Path) -> None:
     """Write the figure; the path's suffix selects the format."""
-    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    drawn = io.BytesIO()
+    with matplotlib.rc_context({"text.parse_math": False}):  # an experiment called `$x$` is no formula
+        _figure(comparison).savefig(drawn, format=path.suffix.removeprefix("."), dpi=150)
+    write_bytes(path, drawn.getvalue())
+
+
+def _figure(comparison: Comparison) -> Figure:
+    figure = Figure(figsize=(9, 3.8), layout="constrained")
+    legend = {}
     for axes, (column, label) in zip(figure.subplots(1, len(SHOWN)), SHOWN.items(), strict=True):
         for name, side in (("base", comparison.base), ("head", comparison.head)):
             means = defaultdict(list)
@@ -29,11 +39,18 @@ def draw(comparison: Comparison, path: Path) -> None:
                 axes.plot(*zip(*points, strict=True), color=COLOURS[name], alpha=0.3, linewidth=0.8)
             if means:
                 mean = [(epoch, sum(values) / len(values)) for epoch, values in sorted(means.items())]
-                axes.plot(*zip(*mean, strict=True), color=COLOURS[name], linewidth=2, label=f"{name}: {side.name}")
+                (legend[name],) = axes.plot(*zip(*mean, strict=True), color=COLOURS[name], linewidth=2)
         axes.set_xlabel("epoch")
         axes.set_ylabel(label)
         axes.spines[["top", "right"]].set_visible(False)
-    figure.axes[0].legend(frameon=False)
-    drawn = io.BytesIO()
-    figure.savefig(drawn, format=path.suffix.removeprefix("."), dpi=150)
-    write_bytes(path, drawn.getvalue())
+    if legend:
+        names = {"base": comparison.base.name, "head": comparison.head.name}
+        labels = [f"{name}: {_plain(names[name])}" for name in legend]
+        figure.legend(legend.values(), labels, frameon=False, loc="outside lower left")
+    return figure
+
+
+def _plain(name: str) -> str:
+    """A name in letters that the picture's font has, with its end, which is the commit."""
+    name = name.encode("ascii", "replace").decode()
+    return name if len(name) <= LONGEST else f"{name[: LONGEST - 13]}...{name[-10:]}"

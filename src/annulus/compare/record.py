@@ -7,8 +7,8 @@ from annulus.files.results import Number
 def as_rows(comparison: Comparison) -> list[dict[str, Number]]:
     """A row for each number: both sides, the difference with half of its interval, and the seeds' own differences.
 
-    Rounded to the digits of the number's unit. `interval` is empty where one seed shows none; without pairs the seeds
-    have no differences of their own.
+    Rounded to the digits of the number's unit. `interval` is empty where one seed shows none; without a common seed the
+    seeds have no differences of their own.
     """
     changed = "; ".join(f"{key}: {base} -> {head}" for key, base, head in comparison.changed)
     head = comparison.head
@@ -17,7 +17,7 @@ def as_rows(comparison: Comparison) -> list[dict[str, Number]]:
         "changed": changed or "nothing",
         "dataset": str(head.params.get("dataset", "")),
         "scale": str(head.params.get("scale", "")),
-        "seeds": len(head.seeds),
+        "seeds": len(comparison.common or head.seeds),
         "test_images": max(map(len, right), default=0),
     }
     return [_numbers(comparison, row) | made | _of_seeds(comparison, row) for row in comparison.rows]
@@ -36,10 +36,8 @@ def _numbers(comparison: Comparison, row: Row) -> dict[str, Number]:
 
 
 def _of_seeds(comparison: Comparison, row: Row) -> dict[str, Number]:
-    if not comparison.paired:
-        return {}
     base, head = (side.headlines[row.number].values for side in (comparison.base, comparison.head))
-    return {f"seed{seed}": _short(row, head[seed] - base[seed]) for seed in comparison.head.seeds}
+    return {f"seed{seed}": _short(row, head[seed] - base[seed]) for seed in comparison.common}
 
 
 def _short(row: Row, value: float) -> float:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from annulus.errors import InputError
 from annulus.evals.headlines import Measured, measured
 from annulus.files.right import parse_right
-from annulus.files.strict import parse_json, parse_numbers
+from annulus.files.strict import finite, parse_json, parse_numbers
 from annulus.pipeline.revision import WORKSPACE, Files, revision, workspace
 from annulus.pipeline.stale import READ, flat, read_yaml, stale
 
@@ -30,6 +30,7 @@ class Side:
     headlines: Mapping[str, Measured]
     processors: tuple[str, ...]
     test_digest: str
+    classes: float
     curves: Sequence[Mapping[str, float]]
     stale: Sequence[str]
 
@@ -71,7 +72,7 @@ def read_side(root: Path, name: str) -> Side:
         stages = {stage: _read(files, f"{stage}.json", _by_seed) for stage in STAGES}
         right = {stage: _read(files, f"{stage}_right.json", parse_right) for stage in RIGHT}
         processors = _read(files, "pretrain.json", _processors)
-        digest = _read(files, "prepare.json", lambda text: _text(parse_json(text), "test_digest"))
+        digest, classes = _read(files, "prepare.json", _prepared)
         curves = _read(files, "pretrain_history.csv", _curves)
         why = stale(files)
     except LookupError as error:
@@ -80,7 +81,7 @@ def read_side(root: Path, name: str) -> Side:
         ) from error
     seeds = sorted({int(seed) for by_seed in stages.values() for seed in by_seed})
     try:
-        return Side(files.name, params, measured(stages, right, seeds), processors, digest, curves, why)
+        return Side(files.name, params, measured(stages, right, seeds), processors, digest, classes, curves, why)
     except InputError as error:
         raise InputError(f"{files.name}: {error}") from error
 
@@ -120,6 +121,11 @@ def _by_seed(text: str) -> dict[str, dict[str, Any]]:
 
 def _processors(text: str) -> tuple[str, ...]:
     return tuple(sorted({_text(numbers, "processor") for numbers in _by_seed(text).values()}))
+
+
+def _prepared(text: str) -> tuple[str, float]:
+    content = parse_json(text)
+    return _text(content, "test_digest"), finite(content.get("classes"), "classes")
 
 
 def _text(content: Any, name: str) -> str:

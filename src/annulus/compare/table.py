@@ -8,6 +8,8 @@ from annulus.evals.headlines import HEADLINES
 from annulus.evals.intervals import COVERAGE, Interval, verdict
 from annulus.pipeline.revision import WORKSPACE
 
+OTHER_IMAGES = "other images"  # the verdict where the tasks differ
+
 
 class Row(NamedTuple):
     """A number on both sides, its difference, and the verdict."""
@@ -20,13 +22,17 @@ class Row(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """Two sides, the parameters that differ and the differences of numbers; no rows where a side is stale."""
+    """Two sides, the parameters that differ and the differences of numbers; no rows where a side is stale.
+
+    Rows are of the seeds that both sides have, in pairs; where no seed is common, of all of each side's.
+    """
 
     base: Side
     head: Side
     changed: list[tuple[str, str, str]]  # key, in base, in head
     rows: list[Row]
-    paired: bool
+    common: list[int]  # seeds
+    other_task: bool  # of another data set or number of classes, so that no side is better
 
     @property
     def stale(self) -> list[str]:
@@ -52,6 +58,8 @@ def compare(base: Side, head: Side) -> Comparison:
         InputError: when one digest names test images of two counts.
     """
     rows, same_images = [], base.test_digest == head.test_digest
+    common = sorted(set(base.seeds) & set(head.seeds))
+    other_task = base.params.get("dataset") != head.params.get("dataset") or base.classes != head.classes
     counts = {
         len(bits) for side in (base, head) for one in side.headlines.values() for bits in (one.right or {}).values()
     }
@@ -61,12 +69,13 @@ def compare(base: Side, head: Side) -> Comparison:
         )
     names = [] if base.stale or head.stale else HEADLINES
     for name in (name for name in names if name in base.headlines and name in head.headlines):
-        difference, _ = head.headlines[name].minus(base.headlines[name], same_images)
-        values = (side.headlines[name].interval().mean for side in (base, head))
-        rows.append(Row(name, *values, difference, _said(name, difference)))
+        left, right = (side.headlines[name].of(common or side.seeds) for side in (base, head))
+        difference, _ = right.minus(left, same_images)
+        said = OTHER_IMAGES if other_task else _said(name, difference)
+        rows.append(Row(name, left.interval().mean, right.interval().mean, difference, said))
     keys = sorted(base.params.keys() | head.params.keys())
     changed = [(key, *(_value(side, key) for side in (base, head))) for key in keys]
-    return Comparison(base, head, [one for one in changed if one[1] != one[2]], rows, base.seeds == head.seeds)
+    return Comparison(base, head, [one for one in changed if one[1] != one[2]], rows, common, other_task)
 
 
 def _said(name: str, difference: Interval) -> str:

@@ -1,5 +1,6 @@
 """A comparison as a table for a terminal, and as Markdown for a pull request."""
 
+from annulus.compare.escaped import code, safe, ticks
 from annulus.compare.sides import Side
 from annulus.compare.table import Comparison, Row
 
@@ -27,12 +28,10 @@ def as_text(comparison: Comparison) -> str:
 
 def as_markdown(comparison: Comparison) -> str:
     """The same as Markdown, for a pull request."""
-    lines = [line for sentence in comparison.stale for line in (f"**{sentence}**", "")]
-    lines += [f"{line}  " for line in _sides(comparison)]
-    lines += [
-        "",
-        *([f"- `{key}`: {base} → {head}" for key, base, head in comparison.changed] or ["No parameter differs."]),
-    ]
+    lines = [line for sentence in comparison.stale for line in (f"**{ticks(sentence)}**", "")]
+    lines += [f"{safe(line)}  " for line in _sides(comparison)]
+    changed = [f"- {code(key)}: {safe(base)} → {safe(head)}" for key, base, head in comparison.changed]
+    lines += ["", *(changed or ["No parameter differs."])]
     if comparison.stale:
         return "\n".join([*lines, "", NO_TABLE])
     lines += ["", f"| {' | '.join(HEADS)} |", "|---|---:|---:|---:|---|"]
@@ -67,12 +66,28 @@ def _cells(row: Row) -> tuple[str, ...]:
     )
 
 
+def _pairs(comparison: Comparison) -> str:
+    seeds = comparison.common
+    if not seeds:
+        return "NOT in pairs, since the seeds differ"
+    if comparison.base.seeds == comparison.head.seeds:
+        return "in pairs of one seed"
+    if len(seeds) == 1:
+        return f"in pairs of the seed {seeds[0]}, which both have"
+    listed = f"{', '.join(map(str, seeds[:-1]))} and {seeds[-1]}"
+    return f"in pairs of one seed, of the seeds {listed}, which both have"
+
+
 def _notes(comparison: Comparison) -> list[str]:
-    how = "in pairs of one seed" if comparison.paired else "NOT in pairs, since the seeds differ"
-    notes = [f"±: 95 % interval of the difference, {how}; of accuracies over test images too."]
-    if comparison.base.test_digest != comparison.head.test_digest:
-        notes.append("The test images differ, so accuracies are compared seed by seed only.")
-    if comparison.by_chance:
+    if any(row.difference.half is not None for row in comparison.rows):
+        notes = [f"±: 95 % interval of the difference, {_pairs(comparison)}; of accuracies over test images too."]
+    else:
+        notes = [f"The differences are {_pairs(comparison)}."]
+    if comparison.other_task:
+        notes.append("The images are of another data set or number of classes: the tasks differ, so no side is better.")
+    elif comparison.base.test_digest != comparison.head.test_digest:
+        notes.append("The test images differ, so accuracies are not compared image by image.")
+    if comparison.by_chance and not comparison.other_task:
         count = len(comparison.rows)
         notes.append(f"Of {count} numbers, {comparison.by_chance:.1f} would differ by chance alone where nothing does.")
     if comparison.base.processors != comparison.head.processors:

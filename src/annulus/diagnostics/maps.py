@@ -28,6 +28,11 @@ COLOURS = ("#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#ff8ab7", "#a
 Part = tuple[ImageSet, Float[Tensor, "_ d"]]
 
 
+def short_name(name: str) -> str:
+    """A class's name as a legend or a table has room for it: its first 40 letters."""
+    return name[:40]
+
+
 def map_svg(parts: Sequence[Part], settings: MapSettings, random: torch.Generator) -> str:
     """At most 400 images at their places in a plane, which up to 5,000 features make.
 
@@ -95,7 +100,7 @@ def _dots(places: list[tuple[float, float]], labels: list[int], classes: tuple[s
     for place, name in legend:
         x, y = EDGE + place % 2 * WIDTH // 2, HEIGHT + LINE * (place // 2)
         parts.append(f'<path class="d" stroke="{COLOURS[place]}" d="M{x} {y}h0"/><text x="{x + 9}" y="{y + 4}">')
-        parts.append(f"{escape(name[:40])}</text>")
+        parts.append(f"{escape(short_name(name))}</text>")
     for place, ((x, y), label) in enumerate(zip(places, labels, strict=True)):
         left, top = _beside(x, WIDTH, ENLARGED), _beside(y, HEIGHT, ENLARGED + LINE)
         parts.append(

@@ -1,27 +1,19 @@
-"""`annulus picture`: the annulus around one image, from the main line's embeddings, as an SVG.
+"""The annulus around one image, from the main line's embeddings, as an SVG (`annulus picture`).
 
 A point is one row of the memory. Its distance from the centre is its angle to the query, to scale; its direction is a
 projection, with the query's k-means cluster on the left. The query is a typical one (annulus.diagnostics.scene).
 
-With --annealing: the candidate set of the same query at several epochs of training, all at one scale.
+Of the annealing: the candidate set of the same query at several epochs of training, all at one scale.
 """
 
-import argparse
 import math
 from collections.abc import Sequence
-from pathlib import Path
 
 import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from annulus.config.file import load_params
-from annulus.diagnostics.curve import read_curve
-from annulus.diagnostics.measures import load_run
-from annulus.diagnostics.membership import cave_for
-from annulus.diagnostics.scene import Moment, Scene, moments_of, scene_of
-from annulus.files.images import load_images
-from annulus.files.results import write_text
+from annulus.diagnostics.scene import Moment, Scene
 
 LARGE, SMALL = 200, 76  # radii of the discs, in units of the picture
 RIM = {LARGE: 2.0, SMALL: 1.3}  # angle at the rim, in radii of the ball; farther rows are not drawn
@@ -201,27 +193,3 @@ def _of_its_class(percent: float | None, digits: int = 0) -> list[str]:
 
 def _percent(share: float) -> str:
     return f"{100 * share:g} %"
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    """Write the SVG."""
-    parser = argparse.ArgumentParser(prog="annulus picture", description=__doc__)
-    parser.add_argument("--root", type=Path, default=Path(), help="the repository, where `dvc repro` has run")
-    parser.add_argument("--svg", type=Path, required=True, help="the file to write")
-    parser.add_argument("--annealing", action="store_true", help="draw the selected sampler's set at several epochs")
-    arguments = parser.parse_args(argv)
-    outputs = arguments.root / "data" / "main"
-    params = load_params(arguments.root / "params.yaml")
-    run = load_run(outputs / "snapshots" / f"{params.seeds[0]}.safetensors")
-    labels = load_images(outputs / "images" / "train.safetensors").labels[run.images]
-    scene = scene_of(run, labels, params.samplers, params.seeds[0])
-    if arguments.annealing:
-        curve = read_curve(arguments.root / "metrics" / "main" / "pretrain_history.csv", params.seeds[0])
-        sampler = dict(params.samplers)[params.sampler]
-        if params.sampler == "cave":
-            sampler = cave_for(sampler, len(run.images), run.train_images)
-        content = svg_of_annealing(moments_of(run, curve, labels, sampler, scene.query, params.seeds[0]))
-    else:
-        content = svg(scene)
-    write_text(arguments.svg, content)
-    print(f"{arguments.svg}: the annulus around one image")

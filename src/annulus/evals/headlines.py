@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from annulus.errors import InputError
-from annulus.evals.intervals import Interval, between_tables, over_seeds, over_seeds_and_images
+from annulus.evals.intervals import Interval, Parts, between_tables, over_seeds, over_seeds_and_images, with_images
 from annulus.files.right import Bits, Right
 from annulus.files.strict import finite
 
@@ -17,6 +17,7 @@ class Headline(NamedTuple):
     stage: str
     number: str
     accuracy: bool = False  # of the test images: the stage says which are right
+    images: str = ""  # the count beside a share of images of which no stage says which they are
     # Absent without a validation part, and where the sampler's set in a part of the images is empty.
     optional: bool = False
 
@@ -28,28 +29,38 @@ HEADLINES = {
     "pretrain_loss_nats": Headline("pretrain", "loss_nats"),
     "bound_nats": Headline("pretrain", "bound_nats"),
     "bound_ceiling_nats": Headline("pretrain", "ceiling_nats"),
-    "validation_nn1_percent": Headline("pretrain", "validation_nn1_percent", optional=True),
+    "validation_nn1_percent": Headline("pretrain", "validation_nn1_percent", images="validation_images", optional=True),
     "alignment": Headline("diagnostics", "alignment"),
     "uniformity": Headline("diagnostics", "uniformity"),
     "effective_rank": Headline("diagnostics", "effective_rank"),
     "false_negatives_percent": Headline("diagnostics", "false_negatives_training_percent", optional=True),
 }
 
+ROUNDED = 1e-3  # percent: metrics files have four digits, so that equal differences of shares seem to vary by less
+
 
 class Measured(NamedTuple):
-    """A number by seed; of an accuracy, also which test images are right."""
+    """A number by seed; of an accuracy, also which test images are right, or else of how many images it is."""
 
     values: Mapping[int, float]
     right: Mapping[int, Bits] | None = None
+    images: int | None = None
 
     def interval(self) -> Interval:
         """The mean, and an interval that holds the seeds, and of an accuracy the test images."""
         if self.right is None:
-            return over_seeds(list(self.values.values()))
+            return _over_seeds(list(self.values.values()), self._of_images())
         return over_seeds_and_images(np.stack(list(self.right.values()))).times(100)
 
+    def of(self, seeds: Sequence[int]) -> "Measured":
+        """The same of these seeds alone."""
+        right = self.right
+        return self._replace(
+            values={s: self.values[s] for s in seeds}, right=None if right is None else {s: right[s] for s in seeds}
+        )
+
     def minus(self, base: "Measured", same_images: bool) -> tuple[Interval, bool]:
-        """The difference to a base, paired by the seeds and test images that both have; whether seeds are the same.
+        """The difference to a base, paired by test images and, where both have the same, by seeds; whether they have.
 
         Runs of one seed share weights, order and views, so pairs differ by less than the runs of two seeds do.
         """
@@ -57,13 +68,28 @@ class Measured(NamedTuple):
         seeds = list(self.values)
         if self.right is None or base.right is None:
             if paired:
-                return over_seeds([self.values[seed] - base.values[seed] for seed in seeds]), True
+                differences = [self.values[seed] - base.values[seed] for seed in seeds]
+                return _over_seeds(differences, [*self._of_images(), *base._of_images()]), True
             return self.interval().minus(base.interval()), False
         tables = (
             np.stack(list(self.right.values())),
             np.stack([base.right[s] for s in (seeds if paired else base.right)]),
         )
         return between_tables(*tables, same_seeds=paired, same_images=same_images).times(100), paired
+
+    def _of_images(self) -> Parts:
+        """The variance of the mean, in percent squared, that so many images in each seed give a share; else none."""
+        if self.images is None:
+            return []
+        share, seen = sum(self.values.values()) / len(self.values) / 100, self.images * len(self.values)
+        return [(100**2 * share * (1 - share) / seen, seen - 1)]
+
+
+def _over_seeds(values: Sequence[float], of_images: Parts) -> Interval:
+    """The interval over seeds; where shares of few images are alike in all of them by chance, that of the images."""
+    seeds = over_seeds(values)
+    alike = max(values) - min(values) < ROUNDED
+    return with_images(seeds._replace(variance=0.0), [], of_images) if of_images and alike and any(values) else seeds
 
 
 def measured(
@@ -77,7 +103,7 @@ def measured(
         InputError: when a stage lacks a number, or the bits, of a seed, or has something else in their place.
     """
     found = {}
-    for name, (stage, number, accuracy, optional) in HEADLINES.items():
+    for name, (stage, number, accuracy, counted, optional) in HEADLINES.items():
         values = {
             seed: _finite(numbers[number], f"metrics/main/{stage}.json: {number} of seed {seed}")
             for seed in seeds
@@ -94,6 +120,9 @@ def measured(
                         f"metrics/main/{file}.json has no {number} of seed {seed}; run `dvc repro -f {stage}`"
                     )
         found[name] = Measured(*({seed: by_seed[seed] for seed in seeds} for by_seed in files.values()))
+        if counted:
+            count = stages[stage][str(seeds[0])].get(counted)
+            found[name] = found[name]._replace(images=int(_finite(count, f"metrics/main/{stage}.json: {counted}")))
     return found
 
 

@@ -79,7 +79,9 @@ def over_seeds(values: Sequence[float]) -> Interval:
     if values.ndim != 1 or values.size == 0 or not np.isfinite(values).all():
         raise InputError(f"values {shown(values.tolist())}: give a finite number of each seed, one seed or more")
     seeds = len(values)
-    variance = float(np.var(values, ddof=1)) / seeds if seeds > 1 else 0.0
+    # Of equal values it is 0, as far as floats tell: `with_images` asks for that.
+    alike = np.ptp(values) <= 1e-12 * np.abs(values).max()
+    variance = 0.0 if alike else float(np.var(values, ddof=1)) / seeds
     return Interval(float(np.mean(values)), variance, seeds - 1)
 
 

@@ -166,7 +166,10 @@ def is_locked(root: Path, stage: str, output: str) -> bool:
         if path.is_file():
             with path.open("rb") as file:
                 digests[path.relative_to(root / output).as_posix()] = hashlib.file_digest(file, "md5").hexdigest()
-    outs = read_yaml(workspace(root), "dvc.lock")["stages"][stage]["outs"]
+    try:
+        outs = read_yaml(workspace(root), "dvc.lock")["stages"][stage]["outs"]
+    except LookupError:
+        return False
     return {out["path"]: out["md5"] for out in outs}.get(output) == _of_folder(digests)
 
 

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from annulus.compare.escaped import code, safe
 from annulus.report.claims.verdicts import CLAIMS, counted, verdicts
 from annulus.report.page.content import Paper, papers_of
-from annulus.report.page.markdown import claims, code, not_run, run, safe
+from annulus.report.page.markdown import claims, not_run, run
 from annulus.report.page.numbers import Numbers, numbers_of
 from annulus.report.papers.comparison import compare, load_figures, load_tables
 from annulus.report.papers.metrics import Metrics

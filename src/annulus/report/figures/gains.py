@@ -1,7 +1,8 @@
 """The comparison figure: what each algorithm gains over the base of its table, here with an interval, and in the paper.
 
 Filled dots are differences whose 95 % intervals exclude 0, hollow ones are within noise; diamonds are the paper. A run
-that failed does not set the axis: more than FARTHEST points from the base it is an arrow at the edge, with its value.
+that failed does not set the axis: more than FARTHEST points from the base, and beyond what the papers and the other
+rows need, it is an arrow at the edge, with its value.
 """
 
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ FEW = 3  # that are named
 VERBS = {"better": "gains", "worse": "loses"}
 MOST_METHODS = 100  # of a figure
 FARTHEST = 10.0  # percentage points
+COVERED = 0.17  # of the axis' width: where a value at its edge stands, and a diamond would cover it
 ROW, AROUND = 0.2, 0.75  # inches: of a row; of the axis, its label and the legend
 
 
@@ -33,6 +35,30 @@ def compared(rows: Sequence[Row]) -> dict[str, list[Row]]:
     found = {table: [row for row in group if row["verdict"] != "base"]
              for table, group in grouped(rows, "table").items() if grouped(group, "verdict")}  # fmt: skip
     return dict(sorted(found.items(), key=lambda item: item[0] == OURS))
+
+
+def base_of(rows: Sequence[Row], table: str) -> str:
+    """The method that all rows of a table are compared with; where they differ, `its base`.
+
+    A row names no base: its accuracy without its gain is the base's, in the paper, else here, where it is rounded.
+
+    Raises:
+        ValueError: when a column is not there.
+    """
+    bases = [row for row in grouped(rows, "table")[table] if row["verdict"] == "base"]
+    if len(bases) != 1 or not all(_is_over(row, bases[0]) for row in compared(rows)[table]):
+        return "its base"
+    return str(bases[0]["method"])
+
+
+def _is_over(row: Row, base: Row) -> bool:
+    for of, digits in (("paper", 1e-6), ("here", 0.02)):
+        accuracy, gain, of_base = (
+            optional(*cell) for cell in ((row, f"{of}_percent"), (row, f"{of}_gain_percent"), (base, f"{of}_percent"))
+        )
+        if accuracy is not None and gain is not None and of_base is not None:
+            return abs(accuracy - gain - of_base) < digits
+    return False
 
 
 def told(rows: Sequence[Row]) -> str:
@@ -101,8 +127,8 @@ def gains(rows: Sequence[Row], table: str) -> Figure:
     figure = Figure(figsize=(WIDE, AROUND + ROW * len(shown)), layout="constrained")
     axes = figure.add_subplot()
     axes.axvline(0, color=INK, linewidth=1)
-    printed = [(gain, i) for i, row in enumerate(shown) if (gain := optional(row, "paper_gain_percent")) is not None]
-    near = [i for i, gain in enumerate(here) if abs(gain) <= FARTHEST]
+    printed = {i: gain for i, row in enumerate(shown) if (gain := optional(row, "paper_gain_percent")) is not None}
+    near, limits = _reached(here, halves, list(printed.values()))
     for label, fill, places in (
         ("here, significant", SERIES[0], [i for i in near if shown[i]["verdict"] in TOLD]),
         ("here, within noise", GROUND, [i for i in near if shown[i]["verdict"] not in TOLD]),
@@ -113,9 +139,11 @@ def gains(rows: Sequence[Row], table: str) -> Figure:
                 color=SERIES[0], markerfacecolor=fill, elinewidth=1.2, label=label,
             )  # fmt: skip
     if printed:
-        axes.plot(*zip(*printed, strict=True), linestyle="none", marker="D", color=SERIES[1], markersize=4,
+        axes.plot(list(printed.values()), list(printed), linestyle="none", marker="D", color=SERIES[1], markersize=4,
                   label="the paper")  # fmt: skip
-    _beyond(axes, [(i, gain) for i, gain in enumerate(here) if i not in near])
+    axes.set_xlim(limits)
+    for i in set(range(len(here))) - set(near):
+        _beyond(axes, i, here[i], printed.get(i))
     axes.set_yticks(range(len(shown)), [plain(str(row["method"])) for row in shown])
     axes.set_ylim(len(shown) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
@@ -125,15 +153,30 @@ def gains(rows: Sequence[Row], table: str) -> Figure:
     return figure
 
 
-def _beyond(axes: Axes, rows: Sequence[tuple[int, float]]) -> None:
-    """Arrows at the edges, with the values, of rows that the axis does not reach; at least as wide as FARTHEST."""
-    if not rows:
-        return
+def _reached(
+    here: Sequence[float], halves: Sequence[float], printed: Sequence[float]
+) -> tuple[list[int], tuple[float, float]]:
+    """The rows that the axis reaches, and its limits: around the papers' gains and the intervals of these rows, and
+    with rows beyond at least as wide as FARTHEST. A row that stands within what others need is one of them.
+    """
+    near = [i for i, gain in enumerate(here) if abs(gain) <= FARTHEST]
+    while True:
+        ends = [0.0, *printed, *(here[i] + sign * halves[i] for i in near for sign in (-1, 1))]
+        margin = 0.05 * (max(ends) - min(ends)) or 1.0
+        least, most = min(ends) - margin, max(ends) + margin
+        if len(near) < len(here):
+            least, most = min(least, -FARTHEST), max(most, FARTHEST)
+        inside = [i for i, gain in enumerate(here) if least <= gain <= most]
+        if inside == near:
+            return near, (least, most)
+        near = inside
+
+
+def _beyond(axes: Axes, place: int, gain: float, printed: float | None) -> None:
+    """An arrow at the edge, with the value, of a row that the axis does not reach."""
     least, most = axes.get_xlim()
-    least, most = min(least, -FARTHEST), max(most, FARTHEST)
-    axes.set_xlim(least, most)
-    for place, gain in rows:
-        edge, marker, inwards, side = (least, "<", 6, "left") if gain < 0 else (most, ">", -6, "right")
-        axes.plot([edge], [place], marker=marker, color=SERIES[0], clip_on=False)
-        axes.annotate(number(gain, 1), (edge, place), xytext=(inwards, 0), textcoords="offset points", va="center",
-                      ha=side, color=SERIES[0], fontsize=9)  # fmt: skip
+    edge, marker, inwards, side = (least, "<", 6, "left") if gain < 0 else (most, ">", -6, "right")
+    axes.plot([edge], [place], marker=marker, color=SERIES[0], clip_on=False)
+    covered = printed is not None and abs(printed - edge) < COVERED * (most - least)
+    axes.annotate(number(gain, 1), (printed if covered else edge, place), xytext=(inwards, 0),
+                  textcoords="offset points", va="center", ha=side, color=SERIES[0], fontsize=9)  # fmt: skip

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from annulus.report.figures.distillation import over_alpha
 from annulus.report.figures.drawing import Row
-from annulus.report.figures.gains import compared, gains
+from annulus.report.figures.gains import base_of, compared, gains
 from annulus.report.figures.law import DRAWN, REAL, law
 from annulus.report.figures.moving_digits import moving_digits
 from annulus.report.figures.studies import (
@@ -74,7 +74,7 @@ FINDINGS = {
     "others are named; samplers anneal. Across: the share of the softmax's weight that the closest tenth of the rows "
     "hold after training on uniform negatives; 10 % is even.",
     "law.drawn": "The same for images that the package draws (algorithms' fog).",
-    "gain.ring.table1a": "MoCoRing is compared with MoCo, CMCRing with CMC.",
+    "ring.table1a": "MoCoRing is compared with MoCo, CMCRing with CMC.",
     "curve.bound": "The bound, log(1 + K) minus the loss, on the information between views; its ceiling is log(1 + K).",
     "curve.accuracy": "Share of the validation images whose nearest row of the memory has their class.",
     "curve.share": "Ranks by similarity to the query, closest first, between which the negatives are drawn.",
@@ -115,8 +115,7 @@ def comparisons(rows: Sequence[Row], file: str) -> list[Plot]:
     """The comparison figure of a study's table, one plot for each table of the papers of which a row was run."""
     plots, study = [], file.partition("/")[0]
     for table, shown in compared(rows).items():
-        bases = [row["method"] for row in rows if (row["table"], row["verdict"]) == (table, "base")]
-        title = f"Linear probe, gain over {bases[0] if len(bases) == 1 else 'the base of each'}"
+        title = f"Linear probe, gain over {base_of(rows, table)}"
         if shown:
             name = f"gain.{study}.{table}"
             plots.append(Plot(name, title, "comparison", (file,), partial(gains, table=table), table))

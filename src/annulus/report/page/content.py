@@ -6,10 +6,11 @@ what is wrong, and stands in the last section too.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+from annulus.diagnostics.maps import short_name
 from annulus.report.claims.verdicts import CLAIMS, VERDICTS, Verdict, counted, verdicts
 from annulus.report.figures.gains import GENERATED, LONG, REAL
 from annulus.report.figures.pictures import Pictures
@@ -124,6 +125,20 @@ class Report:
         return f"{each.count('run')} of {len(each)} have numbers from here"
 
 
+def _gain(metrics: Metrics, about: Context) -> Gain | Empty:
+    """The first section, or why there is none, and how it is made in this checkout."""
+    if about.outdated:
+        return Empty(about.outdated[0])
+    found = part(lambda: gain(metrics), metrics, FILE)
+    if not isinstance(found, Empty) or found.command is None:
+        return found
+    if about.choices.get("sampler") == "uniform":
+        return Empty("the main line's own negatives are uniform, so it gains nothing over them")
+    if about.changed_files or not about.commit:
+        return replace(found, reason=f"{found.reason}; commit first, since `make restore` goes back to the commit")
+    return found
+
+
 def gather(root: Path, now: datetime) -> Report:
     """Everything that exists under `root`, as of now."""
     metrics = Metrics(root)
@@ -137,7 +152,7 @@ def gather(root: Path, now: datetime) -> Report:
     about = context(root, now)
     return Report(
         context=about,
-        gain=Empty(about.outdated[0]) if about.outdated else part(lambda: gain(metrics), metrics, FILE),
+        gain=_gain(metrics, about),
         real=gains(metrics, REAL, "CIFAR-10"),
         law=when_samplers_help(metrics),
         generated=gains(metrics, GENERATED, "generated images"),
@@ -187,8 +202,8 @@ def confusion(rows: Sequence[Mapping[str, float | str]]) -> Table:
     lines = []
     for actual in classes:
         cells = [numeric(pairs[actual, predicted] * 100 / max(totals[actual], 1), 0) for predicted in classes]
-        lines.append([Cell(actual), *cells])
-    columns = [Column("true class", numeric=False), *(Column(name) for name in classes)]
+        lines.append([Cell(short_name(actual)), *cells])
+    columns = [Column("true class", numeric=False), *(Column(short_name(name)) for name in classes)]
     return Table("Confusion of the linear probe, percent of each true class", columns, lines)
 
 

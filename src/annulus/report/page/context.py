@@ -96,7 +96,7 @@ def outdated(root: Path) -> list[str]:
     if not (root / "dvc.lock").exists():
         return []
     try:
-        return [f"{clause[0].upper()}{clause[1:]}; run `dvc repro`" for clause in stale(workspace(root))]
+        return [f"The main line's {clause}; run `dvc repro`" for clause in stale(workspace(root))]
     except InputError as error:
         return [_within(root, str(error))]
 

@@ -3,9 +3,9 @@
 All verdicts, and every table that was run; of those that were not, of figures and of pictures, where they are.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from annulus.compare.escaped import code, safe, ticks
 from annulus.report.claims.verdicts import Verdict
 from annulus.report.figures.pictures import Pictures
 from annulus.report.page.content import Compared, Paper, Report
@@ -62,32 +62,6 @@ def markdown(report: Report) -> str:
     if report.broken:
         blocks += ["## Broken files", *(f"- {code(f'metrics/{b.name}')}: {safe(b.reason)}" for b in report.broken)]
     return "\n\n".join(block for block in blocks if block) + "\n"
-
-
-def safe(text: object) -> str:
-    """Text as Markdown shows it and nothing more: no markup, no HTML, no second cell, no second line."""
-    return _escaped(" ".join(str(text).split()))
-
-
-def _escaped(line: str) -> str:
-    line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    line = re.sub(r"([\\`*_\[\]|~#$!])", r"\\\1", line)
-    # A bare address would become a link, a name after @ a message to somebody.
-    return line.replace("://", ":&#8203;//").replace("@", "@&#8203;").replace("www.", "www&#8203;.")
-
-
-def code(text: object) -> str:
-    """Text as code. Backticks in it would end it, and so would a `|` end its cell: then it is plain text."""
-    plain = " ".join(str(text).split())
-    return safe(plain) if set(plain) & set("`|") or not plain else f"`{plain}`"
-
-
-def ticks(text: str) -> str:
-    """A sentence with what stands between backticks as code."""
-    parts = " ".join(text.split()).split("`")
-    if len(parts) % 2 == 0:
-        return safe(text)
-    return "".join(code(part) if place % 2 else _escaped(part) for place, part in enumerate(parts))
 
 
 def table(content: Table) -> str:

@@ -229,7 +229,7 @@ def figure(plot: Plot, metrics: Metrics, found: Sequence[Verdict]) -> Shown:
     paper = load_figures().get(of)
     known = paper or next((table for table in load_tables() if table.id == of), None)
     where = f"{of.partition('.')[0]}, {known.where}" if known else ""
-    finding = FINDINGS.get(plot.name) or (paper.finding if paper else "")
+    finding = FINDINGS.get(plot.name) or FINDINGS.get(of) or (paper.finding if paper else "")
     about = [verdict for verdict in found if of in verdict.where]
     files = " or ".join(plot.files)
     if plot.name in OF_CLASSES and without_classes(metrics):
