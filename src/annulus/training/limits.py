@@ -16,10 +16,10 @@ def check_groups(method: MethodSettings, budget: Budget, scale: str = "SCALE") -
         InputError: with the numbers and the keys to change.
     """
     groups, batch = method.norm_groups, budget.batch_size
-    if groups > 1 and (batch % groups or batch < 2 * groups):
+    if batch % groups:
         raise InputError(
-            f"methods.METHOD.shuffle_groups: {groups} equal groups of two images or more cannot be made of "
-            f"scales.{scale}.pretrain.batch_size: {batch}; take groups that divide the batch, {batch // 2} at the most"
+            f"methods.METHOD.shuffle_groups: {groups} does not divide scales.{scale}.pretrain.batch_size: {batch} into "
+            "equal groups; take a number that does"
         )
 
 
