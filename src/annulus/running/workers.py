@@ -1,4 +1,4 @@
-"""Several computations at a time, each in its own process: on one core, or on its own GPU.
+"""Several computations at a time, each in its own process: about one per core, or one per GPU.
 
 Two small computations use two cores better in parallel than one after the other, and with one thread each their numbers
 do not depend on the number of cores.
