@@ -1,5 +1,6 @@
 """The command `annulus`: each program by name, imported only when it is asked for."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from without import run_without
 
 import annulus
 from annulus.__main__ import COMMANDS, main
+from annulus.late import uncollected
 
 PRINTING = """
 import sys, types
@@ -111,3 +113,13 @@ def test_an_installation_and_make_install_bring_the_command(tmp_path):
     (folder / "python").chmod(0o755)
     done = subprocess.run([folder / "annulus", "report", "--root", "a b"], capture_output=True, text=True)
     assert done.stdout == "-m.annulus.report.--root.a b."
+
+
+def test_while_torch_is_imported_nothing_is_searched_for_garbage_and_afterwards_again():
+    with uncollected():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > 0
+    with pytest.raises(ImportError), uncollected():
+        raise ImportError
+    assert gc.isenabled()

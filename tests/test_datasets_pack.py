@@ -33,7 +33,6 @@ from annulus.files.packed import write_packed
 from annulus.files.shards import Shards
 from annulus.files.store import squares
 from annulus.pipeline.stage import run_stage
-from annulus.running.checkpoint import clear
 from annulus.views.splits import ColourSplit, channel_statistics
 
 SIZE = 16
@@ -157,7 +156,6 @@ def test_a_killed_packing_goes_on_at_its_shard_and_ends_in_the_same_bytes(kind, 
         for name in whole.shards.lengths:
             assert (work / name).read_bytes() == (whole.shards.folder / name).read_bytes()
         assert all(torch.equal(one, other) for one, other in zip(store.places, whole.places, strict=True))
-    clear()
     assert not work.exists()
 
 

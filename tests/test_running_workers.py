@@ -222,7 +222,7 @@ def test_a_seed_alone_on_several_cores_needs_no_worker_and_as_many_compute_at_a_
 
 
 @pytest.mark.parametrize(
-    ("count", "items", "processes"), [(2, 5, 3), (4, 5, 5), (2, 9, 3), (2, 7, 2), (4, 9, 5), (1, 3, 1)]
+    ("count", "items", "processes"), [(2, 5, 3), (4, 5, 5), (2, 9, 2), (2, 7, 2), (4, 9, 5), (1, 3, 1)]
 )
 def test_where_a_last_round_would_leave_cores_idle_more_processes_share_them(cores, count, items, processes):
     """Seven items on two cores would need four, each with memory of its own."""

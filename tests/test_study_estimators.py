@@ -22,6 +22,7 @@ from annulus.device.rng import derive, first_weights, generator
 from annulus.errors import InputError
 from annulus.negatives.samplers import Ball, Uniform
 from annulus.pipeline.stage import Results
+from annulus.running.checkpoint import clear
 from annulus.studies.estimators import conditional as conditional_of
 from annulus.studies.estimators import gaussians as gaussians_of
 from annulus.studies.estimators import staircase as staircase_of
@@ -83,6 +84,7 @@ def run(stage: str, study: OwnStudy) -> tuple[Results, dict[str, list[dict]], by
     paths = {name: Path(f"{name}.csv") for name in STAGES[stage].PATHS}
     results = STAGES[stage].main(resolved[stage], Namespace(**paths))
     results.written()
+    clear()
     tables, content = {}, json.dumps(dict(results.metrics)).encode()
     for name, path in paths.items():
         if path.exists():

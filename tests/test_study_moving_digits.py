@@ -35,7 +35,8 @@ def test_the_study_as_a_user_runs_it(tmp_path):
     assert float(pair["digit_gain_percent"]) == pytest.approx(difference, abs=0.011)
     with Image.open(folder / "strips.png") as strips:
         assert strips.height == 4 * (2 * 16 + 4) + 4, "a video, target frames, and a row for each sharing"
-    assert not list(checkout.folder.glob(".annulus/checkpoints/*/*"))
+    states = list(checkout.folder.glob(".annulus/checkpoints/*/*"))
+    assert all((state / "let-go").exists() for state in states), "of the last stage"
 
     changed = checkout.changed_by("moving_digits", lambda content: content["training"].update({"temperature": 0.3}))
     assert changed == {"table"}, "the images are as they were"

@@ -122,7 +122,7 @@ def report(path: Path, found: Found, looked: Sequence[Looked]) -> list[tuple[str
     told = f"{len(classes)}: {_counted(classes.elements())}" + (f"; {without:,} without" if without else "")
     lines.append(("classes", told if classes else "none, so an encoder trains and no accuracy is measured"))
     counted = _counted(found.splits[place] or "none" for place in readable)
-    splits = counted if found.divided else "none: drawn by share and seed"
+    splits = counted if len({*found.splits}) > 1 else "none: drawn by share and seed"
     lines.append(("splits", splits))
     groups = exact_groups(looked)
     copies = [" = ".join(shown_name(found.names[place]) for place in places) for places in groups]

@@ -7,8 +7,8 @@ from annulus.files.results import Number
 def as_rows(comparison: Comparison) -> list[dict[str, Number]]:
     """A row for each number: both sides, the difference with half of its interval, and the seeds' own differences.
 
-    Rounded to the digits of the number's unit. `interval` is empty where one seed shows none; without a common seed the
-    seeds have no differences of their own.
+    Rounded to the digits of the number's unit. `interval` is empty where one seed shows none; without pairs the seeds
+    have no differences of their own.
     """
     changed = "; ".join(f"{key}: {base} -> {head}" for key, base, head in comparison.changed)
     head = comparison.head

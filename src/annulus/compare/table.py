@@ -24,15 +24,15 @@ class Row(NamedTuple):
 class Comparison(NamedTuple):
     """Two sides, the parameters that differ and the differences of numbers; no rows where a side is stale.
 
-    Rows are of the seeds that both sides have, in pairs; where no seed is common, of all of each side's.
+    Rows are in pairs of one seed where one side has all seeds of the other; else of all seeds of each side.
     """
 
     base: Side
     head: Side
     changed: list[tuple[str, str, str]]  # key, in base, in head
     rows: list[Row]
-    common: list[int]  # seeds
-    other_task: bool  # of another data set or number of classes, so that no side is better
+    common: list[int]  # seeds that make pairs
+    other_task: bool  # of other images, classes or both, so that no side is better
 
     @property
     def stale(self) -> list[str]:
@@ -58,8 +58,13 @@ def compare(base: Side, head: Side) -> Comparison:
         InputError: when one digest names test images of two counts.
     """
     rows, same_images = [], base.test_digest == head.test_digest
-    common = sorted(set(base.seeds) & set(head.seeds))
-    other_task = base.params.get("dataset") != head.params.get("dataset") or base.classes != head.classes
+    # Pairs differ by less than runs of two seeds do, but a few of them tell less than many seeds without pairs.
+    common = sorted({*base.seeds} & {*head.seeds})
+    if common not in (sorted(base.seeds), sorted(head.seeds)):
+        common = []
+    other_task = base.classes != head.classes or any(
+        base.params.get(key) != head.params.get(key) for key in ("dataset", *([] if same_images else [_root_of(head)]))
+    )
     counts = {
         len(bits) for side in (base, head) for one in side.headlines.values() for bits in (one.right or {}).values()
     }
@@ -76,6 +81,10 @@ def compare(base: Side, head: Side) -> Comparison:
     keys = sorted(base.params.keys() | head.params.keys())
     changed = [(key, *(_value(side, key) for side in (base, head))) for key in keys]
     return Comparison(base, head, [one for one in changed if one[1] != one[2]], rows, common, other_task)
+
+
+def _root_of(side: Side) -> str:
+    return f"datasets.{side.params.get('dataset')}.root"
 
 
 def _said(name: str, difference: Interval) -> str:

@@ -56,7 +56,7 @@ def workplace(key: Mapping[str, Any]) -> Iterator[Path]:
     with Checkpoint("prepare", {**key, "code": hash_code(Path(__file__))}) as checkpoint:
         checkpoint.save({})
         yield checkpoint.folder
-        checkpoint.let_go()
+        checkpoint.done()  # at once, as shards may take hundreds of gigabytes
 
 
 def pack(

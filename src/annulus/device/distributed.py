@@ -7,6 +7,7 @@ equal because they are seeded, so they are never sent. In one process each funct
 """
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,6 +18,10 @@ from jaxtyping import Shaped
 from torch import Tensor
 
 from annulus.errors import InputError
+
+SPEAK_SECONDS = 10.0  # for the first of several processes to print its error and end
+# gloo's and NCCL's words for a process that is gone.
+ENDED = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "remote process exited")
 
 
 @contextmanager
@@ -52,8 +57,9 @@ def process_group() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        if not (isinstance(error, dist.DistError) or "gloo" in str(error)):
+        if not any(words in str(error) for words in ENDED):
             raise
+        time.sleep(2 * SPEAK_SECONDS)  # whoever ended says why first, and ends this process
         raise InputError(
             "another process of this run has ended: it said why, or it was killed, mostly because memory ran out; "
             "run again: the same command goes on"

@@ -29,8 +29,8 @@ Part = tuple[ImageSet, Float[Tensor, "_ d"]]
 
 
 def short_name(name: str) -> str:
-    """A class's name as a legend or a table has room for it: its first 40 letters."""
-    return name[:40]
+    """A class's name as a legend or a table has room for it: of more than 40 letters its start and its end."""
+    return name if len(name) <= 40 else f"{name[:18]}...{name[-19:]}"
 
 
 def map_svg(parts: Sequence[Part], settings: MapSettings, random: torch.Generator) -> str:

@@ -69,7 +69,8 @@ class Measured(NamedTuple):
         if self.right is None or base.right is None:
             if paired:
                 differences = [self.values[seed] - base.values[seed] for seed in seeds]
-                return _over_seeds(differences, [*self._of_images(), *base._of_images()]), True
+                of_images = [*self._of_images(), *base._of_images()] if any(differences) else []
+                return _over_seeds(differences, of_images), True
             return self.interval().minus(base.interval()), False
         tables = (
             np.stack(list(self.right.values())),
@@ -82,14 +83,15 @@ class Measured(NamedTuple):
         if self.images is None:
             return []
         share, seen = sum(self.values.values()) / len(self.values) / 100, self.images * len(self.values)
-        return [(100**2 * share * (1 - share) / seen, seen - 1)]
+        likely = (share * seen + 1) / (seen + 2)  # by Laplace's rule: none or all of few images is not certain
+        return [(100**2 * likely * (1 - likely) / seen, seen - 1)]
 
 
 def _over_seeds(values: Sequence[float], of_images: Parts) -> Interval:
     """The interval over seeds; where shares of few images are alike in all of them by chance, that of the images."""
     seeds = over_seeds(values)
     alike = max(values) - min(values) < ROUNDED
-    return with_images(seeds._replace(variance=0.0), [], of_images) if of_images and alike and any(values) else seeds
+    return with_images(seeds._replace(variance=0.0), [], of_images) if of_images and alike else seeds
 
 
 def measured(

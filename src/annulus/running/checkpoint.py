@@ -176,7 +176,7 @@ class Checkpoint:
 
     def let_go(self) -> None:
         """The outputs are written: the state stays until `clear`, or for the same computation; in the `with` block."""
-        (self.folder / LET_GO).touch()
+        (self.folder / LET_GO).write_bytes(os.fsencode(Path.cwd()))
 
     def done(self) -> None:
         """Forget the state at once, as a result is where nothing removes it; within the `with` block."""
@@ -232,11 +232,18 @@ def let_go(checkpoints: Iterable[Checkpoint]) -> None:
 
 
 def clear() -> None:
-    """Remove the states that were let go: a stage ends, so DVC has kept the outputs of those before."""
+    """Remove the states that were let go in this folder: a stage ends, so DVC has kept the outputs of those before.
+
+    Experiments that DVC runs beside have folders of their own, and one that is gone has ended.
+    """
     for mark in (main_checkout() / ".annulus" / "checkpoints").glob(f"*/*/{LET_GO}"):
-        with suppress(OSError), (mark.parent / "lock").open() as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # else it is in use again
-            if mark.exists():
+        # Open for writing: NFS locks nothing else. It is in use again, or removed, where it cannot be locked.
+        with suppress(BlockingIOError, FileNotFoundError), (mark.parent / "lock").open("r+") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            place = Path(os.fsdecode(mark.read_bytes()))
+            if place == Path.cwd() or not place.exists():
+                for file in (*mark.parent.glob("*.pt"), mark):  # the lock last: whoever waits makes a new one
+                    file.unlink()
                 shutil.rmtree(mark.parent, ignore_errors=True)
 
 

@@ -111,11 +111,11 @@ def map_processes(
 
 
 def _sharing(items: int, cores: int) -> int:
-    """Processes that share the cores: up to half more, where equal items would leave cores without one in the end.
+    """Processes that share the cores: up to half more, where few equal items would leave cores without one in the end.
 
-    Three at a time, five items take two cores 2.5 items long; two at a time, 3.
+    Three at a time, five items take two cores 2.5 items long; two at a time, 3. Of many items the end is a small part.
     """
-    most = cores * 3 // 2
+    most = cores * 3 // 2 if items <= 4 * cores else cores
     return next((count for count in range(cores, most + 1) if items % count == 0 or items % count >= cores), cores)
 
 
