@@ -69,6 +69,22 @@ def test_each_process_has_its_own_gpu_and_cpu_tensors_travel_too(environment, mo
     assert calls[2:] == ["destroyed"]
 
 
+def test_an_ended_process_is_told_after_it_could_speak_and_no_other_error_is_taken_for_one(environment, monkeypatch):
+    environment(**TORCHRUN)
+    waited = []
+    monkeypatch.setattr(dist, "init_process_group", lambda backend: None)
+    monkeypatch.setattr(dist, "destroy_process_group", lambda: None)
+    monkeypatch.setattr(distributed.time, "sleep", waited.append)
+    with pytest.raises(InputError, match="another process of this run has ended: it said why"), process_group():
+        raise RuntimeError("[gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:1")
+    assert waited == [2 * distributed.SPEAK_SECONDS]
+    for error in (RuntimeError("/data/igloos: shape [2, 3]"), dist.DistBackendError("Duplicate GPU detected")):
+        with pytest.raises(type(error)) as raised, process_group():
+            raise error
+        assert raised.value is error
+    assert len(waited) == 1
+
+
 def shares(batch):
     first = distributed.broadcast({"read by": rank()})
     return first, distributed.world_size(), local_slice(len(batch)), local(batch), all_gather_with_grad(local(batch))

@@ -8,6 +8,7 @@ import resource
 import shutil
 import socket
 import zipfile
+from contextlib import chdir
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -124,6 +125,21 @@ def test_a_state_that_was_let_go_serves_the_same_computation_until_another_stage
     clear()
     assert state() is None
     assert state(key={"other": 1}) == {"epoch": 3}
+
+
+def test_what_an_experiment_beside_let_go_stays_while_its_folder_is_there(checkout, tmp_path):
+    """DVC may still copy its outputs."""
+    beside = tmp_path / "experiment"
+    beside.mkdir()
+    with Checkpoint("pretrain", KEY) as checkpoint:
+        checkpoint.save({"epoch": 3})
+        with chdir(beside):
+            checkpoint.let_go()
+    clear()
+    assert len(list((checkout / ".annulus/checkpoints").rglob("*.pt"))) == 1
+    beside.rmdir()
+    clear()
+    assert not list((checkout / ".annulus/checkpoints/pretrain").iterdir())
 
 
 def test_any_other_key_or_stage_never_sees_the_state(tmp_path):
