@@ -30,7 +30,14 @@ from annulus.studies.study import MainStudy
 
 PARAMS = ROOT / "stages/detection/params.yaml"
 NUMBERS = {"coco": "mask", "coco-c4": "mask", "keypoints": "keypoint", "voc": "voc07", "lvis": "mask"}  # by task
-TRAINED = {"method": "ir", "split": "none", "sampler": "ring", "dataset": "shapes"}
+TRAINED = {
+    "method": "ir",
+    "split": "none",
+    "bound": "infonce",
+    "sampler": "ring",
+    "neighbours": "none",
+    "dataset": "shapes",
+}
 
 
 @pytest.fixture

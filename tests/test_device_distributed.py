@@ -77,7 +77,7 @@ def test_an_ended_process_is_told_after_it_could_speak_and_no_other_error_is_tak
     monkeypatch.setattr(distributed.time, "sleep", waited.append)
     with pytest.raises(InputError, match="another process of this run has ended: it said why"), process_group():
         raise RuntimeError("[gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:1")
-    assert waited == [2 * distributed.SPEAK_SECONDS]
+    assert waited == [distributed.OTHERS_SPEAK_SECONDS]
     for error in (RuntimeError("/data/igloos: shape [2, 3]"), dist.DistBackendError("Duplicate GPU detected")):
         with pytest.raises(type(error)) as raised, process_group():
             raise error

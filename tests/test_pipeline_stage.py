@@ -296,7 +296,7 @@ def workers_of(process):
     return Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text(encoding="utf-8").split()
 
 
-@pytest.mark.parametrize(("rank", "waited"), [("0", []), ("1", [stage.SPEAK_SECONDS])])
+@pytest.mark.parametrize(("rank", "waited"), [("0", []), ("1", [stage.FIRST_SPEAKS_SECONDS])])
 def test_of_several_processes_the_first_has_time_to_say_a_mistake_before_torchrun_stops_it(
     argv, monkeypatch, rank, waited
 ):

@@ -85,6 +85,8 @@ IR = "tables/mutualinfo.table1/methods/IR"
         ),
         ("negatives", "parts/count/sweep/values", None, "parts.count.sweep.values: None refused; input should be a"),
         ("negatives", "parts/count/sweep/values", [4, 4], "parts.count.sweep.values: 4 stands twice; delete one"),
+        ("spirals", "spirals/noise", [0.0, 0.4, 0.4], "spirals.noise: 0.4 stands twice; delete one of them"),
+        ("estimators", "gaussians/pairs", [16, 16], "gaussians.pairs: 16 stands twice; delete one of them"),
         ("negatives", "parts/count/sweep/value", [4], "parts.count.sweep.value: unknown key; did you mean 'values'?"),
         (
             "negatives",

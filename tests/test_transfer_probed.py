@@ -144,7 +144,14 @@ def test_gains_are_in_pairs_of_a_seed_and_an_image_or_an_episode(tmp_path):
 
     setting = dict.fromkeys(("scale", "seeds", "classes", "train_images", "test_images"), 3)
     targets = {"birds": measured | setting | {"ways": 5, "shots": 5, "episodes": 20}}
-    trained = {"method": "moco", "split": "none", "sampler": "ring", "dataset": "shapes"}
+    trained = {
+        "method": "moco",
+        "split": "none",
+        "bound": "infonce",
+        "sampler": "ring",
+        "neighbours": "none",
+        "dataset": "shapes",
+    }
     rows = accuracies(targets, ["main", "uniform", "untrained"], trained)
     assert [row["algorithm"] for row in rows] == ["MoCoRing", "MoCo", "untrained"]
     assert rows[1]["linear_top1_percent"] == measured["uniform_linear_top1_percent"]
@@ -160,7 +167,10 @@ def test_a_target_of_one_seed_is_in_the_tables_without_intervals(tmp_path):
     one["main"][0]["linear"] = [1.0, 0.5]
     setting = dict.fromkeys(("seeds", "classes", "train_images", "test_images", "ways", "shots", "episodes"), 1)
     write_metrics(tmp_path / "birds.json", metrics_row(one) | setting | {"scale": "demo"})
-    targets, trained = read_targets(tmp_path, ["birds"]), {"method": "ir", "split": "none", "sampler": "ring"}
+    targets, trained = (
+        read_targets(tmp_path, ["birds"]),
+        {"method": "ir", "split": "none", "bound": "infonce", "sampler": "ring", "neighbours": "none"},
+    )
     (row, _) = gains(targets, list(one), trained | {"dataset": "shapes"})
     assert (row["linear_gain_percent"], row["linear_gain_interval_percent"], row["linear_verdict"]) == (
         25,
@@ -170,16 +180,19 @@ def test_a_target_of_one_seed_is_in_the_tables_without_intervals(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("method", "split", "sampler", "expected"),
+    ("selectors", "expected"),
     [
-        ("ir", "none", "ring", ["IRing", "IR"]),
-        ("ir", "lab", "ring", ["CMCRing", "CMC"]),
-        ("ir", "none", "uniform", ["IR", "uniform"]),
-        ("simo", "none", "cave", ["simo cave", "simo uniform"]),
+        ({"sampler": "ring"}, ["IRing", "IR"]),
+        ({"split": "lab", "sampler": "ring"}, ["CMCRing", "CMC"]),
+        ({}, ["IR", "uniform"]),
+        ({"method": "simo", "sampler": "cave"}, ["simo cave", "simo uniform"]),
+        ({"method": "moco", "bound": "mlcpc"}, ["moco mlcpc uniform", "uniform"]),
+        ({"neighbours": "s", "sampler": "ring"}, ["ir s ring", "ir s uniform"]),
     ],
 )
-def test_variants_have_the_paper_s_names(method, split, sampler, expected):
-    trained = {"method": method, "split": split, "sampler": sampler, "dataset": "shapes"}
+def test_variants_have_the_paper_s_names_where_all_that_makes_the_algorithm_is_the_paper_s(selectors, expected):
+    usual = {"method": "ir", "split": "none", "bound": "infonce", "sampler": "uniform", "neighbours": "none"}
+    trained = usual | {"dataset": "shapes"} | selectors
     assert [algorithm(variant, trained) for variant in ("main", "uniform")] == expected
 
 

@@ -1,5 +1,6 @@
 """Imports: public names when they are first asked for, so that one room does not import the others; torch at once."""
 
+import atexit
 import gc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -37,4 +38,5 @@ def uncollected() -> Iterator[None]:
         yield
     finally:
         gc.freeze()
+        atexit.register(gc.unfreeze)  # else Triton takes what stays for leaks
         gc.enable()

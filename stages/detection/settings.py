@@ -27,7 +27,9 @@ def main(study: MainStudy) -> dict[str, Any]:
         files[f"scenes/{name}"] |= {"seed": study.seeds[0], "drop_empty": scenes.drop_empty}
     segments = segments_settings(study)
     files["segments"] = own | {"engine": "none", "drop_empty": scenes.drop_empty} | segments
-    trained = {name: getattr(study.main, name) for name in ("method", "split", "sampler", "dataset")}
+    trained = {
+        name: getattr(study.main, name) for name in ("method", "split", "bound", "sampler", "neighbours", "dataset")
+    }
     return files | {"table": {"tasks": [*params.tasks, "segments"], "main": trained}}
 
 

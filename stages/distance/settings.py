@@ -5,10 +5,10 @@ from typing import Annotated, Any
 
 from annotated_types import MinLen
 
-from annulus.config.params import kinds
+from annulus.config.params import each_once, kinds
 from annulus.config.resolved import IMAGES, RUN, resolved
 from annulus.errors import InputError
-from annulus.settings import Section, Steps
+from annulus.settings import Rule, Section, Steps
 from annulus.studies.settings_files import write_settings
 from annulus.studies.study import Settings, Study, StudyParams
 
@@ -29,7 +29,7 @@ class PairParams(Section):
     """Distances between two patches, and number of pairs of unseen images for the information estimate."""
 
     held_out_pairs: Steps
-    offsets: Annotated[list[int], MinLen(1)]  # pixels; gains are over the first
+    offsets: Annotated[list[int], MinLen(1), Rule(each_once)]  # pixels; gains are over the first
 
 
 @dataclass(frozen=True, kw_only=True)

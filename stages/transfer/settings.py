@@ -30,7 +30,9 @@ def main(study: MainStudy) -> dict[str, Any]:
         }
         files[f"images/{target}"] = {"target": target} | images
         files[f"targets/{target}"] = {"target": target} | probes
-    main_line = {name: getattr(trained, name) for name in ("method", "split", "sampler", "dataset")}
+    main_line = {
+        name: getattr(trained, name) for name in ("method", "split", "bound", "sampler", "neighbours", "dataset")
+    }
     variants = list(vars(compared.variants))
     return files | {"table": {"targets": compared.targets, "variants": variants, "main": main_line}}
 

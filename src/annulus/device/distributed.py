@@ -19,7 +19,7 @@ from torch import Tensor
 
 from annulus.errors import InputError
 
-SPEAK_SECONDS = 10.0  # for the first of several processes to print its error and end
+OTHERS_SPEAK_SECONDS = 20.0  # for another process to print its error: twice what it waits for the first
 # gloo's and NCCL's words for a process that is gone.
 ENDED = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "remote process exited")
 
@@ -59,7 +59,7 @@ def process_group() -> Iterator[None]:
     except RuntimeError as error:
         if not any(words in str(error) for words in ENDED):
             raise
-        time.sleep(2 * SPEAK_SECONDS)  # whoever ended says why first, and ends this process
+        time.sleep(OTHERS_SPEAK_SECONDS)  # whoever ended says why first, and ends this process
         raise InputError(
             "another process of this run has ended: it said why, or it was killed, mostly because memory ran out; "
             "run again: the same command goes on"

@@ -12,12 +12,13 @@ from typing import Any, Self
 
 from annulus.config.file import load_params
 from annulus.config.resolved import read_settings
-from annulus.device.distributed import SPEAK_SECONDS
 from annulus.errors import InputError
 from annulus.files.results import Metrics, write_metrics, write_seeds, write_table
 from annulus.pipeline import provenance
 from annulus.running.checkout import first
 from annulus.running.checkpoint import clear
+
+FIRST_SPEAKS_SECONDS = 10.0  # for the first of several processes to print its error and end
 
 
 @dataclass(frozen=True)
@@ -120,5 +121,5 @@ def one_sentence() -> Iterator[None]:
         yield
     except InputError as error:
         if not first():  # mostly the first says the same, and torchrun stops all others once one has ended
-            time.sleep(SPEAK_SECONDS)
+            time.sleep(FIRST_SPEAKS_SECONDS)
         raise SystemExit(f"ERROR: {error}") from None

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen
 
-from annulus.config.params import Name, Seeds
+from annulus.config.params import Name, Seeds, each_once
 from annulus.errors import InputError
 from annulus.negatives.samplers import Ball, Ring
 from annulus.settings import Depth, Fraction, Positive, Rate, Rows, Rule, Section, Steps, Temperature, Width
@@ -67,8 +67,9 @@ class GaussiansParams(Section):
     """eqco Table 9: InfoNCE and EqCo on correlated Gaussians, each critic trained on its own bound."""
 
     dims: Width
-    information: Annotated[list[Positive], MinLen(1)]  # nats
-    pairs: Annotated[list[Candidates], MinLen(1)]  # per step: each query's own pair and the others as negatives
+    information: Annotated[list[Positive], MinLen(1), Rule(each_once)]  # nats
+    # Per step: each query's own pair and the others as negatives.
+    pairs: Annotated[list[Candidates], MinLen(1), Rule(each_once)]
     hidden: Width
     layers: Depth  # hidden ones
     outputs: Width
@@ -85,7 +86,7 @@ class IdealParams(Section):
     """Every bound with the ideal critic of correlated Gaussians."""
 
     dims: Width
-    information: Annotated[list[Positive], MinLen(1)]  # nats
+    information: Annotated[list[Positive], MinLen(1), Rule(each_once)]  # nats
     pairs: Candidates
     repeats: Annotated[int, Ge(2), Le(10**6)]
     alpha: Alpha  # of cpc
@@ -104,8 +105,8 @@ class BinaryParams(Section):
     """mlcpc Figures 1 and 2: X = Y, with n = m pairs a batch."""
 
     p: Annotated[float, Gt(0), Lt(1)]  # probability of (1, 1)
-    candidates: Annotated[list[Candidates], MinLen(1)]  # m
-    alphas: Annotated[list[Alpha], MinLen(1)]
+    candidates: Annotated[list[Candidates], MinLen(1), Rule(each_once)]  # m
+    alphas: Annotated[list[Alpha], MinLen(1), Rule(each_once)]
     simulations: Annotated[int, Ge(2), Le(10**9)]  # batches drawn beside the closed form
 
     def __post_init__(self) -> None:
@@ -119,13 +120,13 @@ class StaircaseParams(Section):
 
     critic: Literal["separable", "joint"]
     dims: Width
-    information: Annotated[list[Positive], MinLen(1)]  # nats, level by level
+    information: Annotated[list[Positive], MinLen(1), Rule(each_once)]  # nats, level by level
     steps_per_level: Annotated[int, Ge(4), Le(10**9)]  # a level's estimate is the mean over its last quarter
     pairs: Candidates
     hidden: Width
     layers: Depth
     outputs: Width | None  # of the separable critic; null: the joint one has a single score
-    alphas: Annotated[list[Alpha], MinLen(1)]
+    alphas: Annotated[list[Alpha], MinLen(1), Rule(each_once)]
     learning_rate: Rate
     points: Steps  # of the figure, per level
     first_seeds: Steps  # how many of the study's seeds
@@ -169,7 +170,8 @@ class ConditionalParams(Section):
     batch_size: Rows
     epochs: Steps
     negatives: Rows
-    percents: Annotated[list[int], MinLen(1)]  # of the points, closest first, from which negatives come; 100: NCE
+    # Of the points, closest first, from which negatives come; 100: NCE.
+    percents: Annotated[list[int], MinLen(1), Rule(each_once)]
     draws: Rows  # of negatives per point, when the trained critics are measured
     variants: Annotated[dict[Name, ConditionalVariant], MinLen(1)]
 

@@ -6,11 +6,24 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Le, MinLen
 
 from annulus.config.file import checked
-from annulus.config.params import plain
+from annulus.config.params import each_once, plain
 from annulus.errors import InputError
-from annulus.settings import Decay, Depth, Fraction, Positive, Rate, Rows, Section, Share, Steps, Temperature, Width
+from annulus.settings import (
+    Decay,
+    Depth,
+    Fraction,
+    Positive,
+    Rate,
+    Rows,
+    Rule,
+    Section,
+    Share,
+    Steps,
+    Temperature,
+    Width,
+)
 
-Noise = Annotated[list[Annotated[float, Ge(0), Le(1e9)]], MinLen(1)]
+Noise = Annotated[list[Annotated[float, Ge(0), Le(1e9)]], MinLen(1), Rule(each_once)]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -48,16 +48,17 @@ def gains(targets: Targets, variants: Sequence[str], trained: Trained) -> list[d
 
 
 def algorithm(variant: str, trained: Trained) -> str:
-    """The paper's name of a variant, if it has one: IRing, MoCo, or `simo cave`.
+    """The paper's name of a variant, if it has one: IRing, MoCo, or `simo cave`, `moco mlcpc uniform`.
 
     A variant `uniform` of a main line with uniform negatives is the main line again, and has no name of its own.
     """
     sampler = trained["sampler"] if variant == MAIN else variant
     if variant != MAIN and (sampler != "uniform" or sampler == trained["sampler"]):
         return variant
-    split = "" if trained["split"] == "none" else f" {trained['split']}"
+    usual = {"split": "none", "bound": "infonce", "neighbours": "none"}
+    others = [trained[selector] for selector, choice in usual.items() if trained[selector] != choice]
     names = {"ir": ("IR", "IRing"), "moco": ("MoCo", "MoCoRing"), "ir lab": ("CMC", "CMCRing")}
-    method = trained["method"] + split
+    method = " ".join([trained["method"], *others])
     if method not in names or sampler not in ("uniform", "ring"):
         return f"{method} {sampler}"
     return names[method][sampler == "ring"]
