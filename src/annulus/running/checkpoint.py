@@ -106,10 +106,8 @@ class Checkpoint:
             while (lock := self._acquire()) is None:
                 pass
             self._lock = lock
-            for leftover in (
-                *self.folder.glob(".*.pt.*"),
-                *self.folder.glob(LET_GO),
-            ):  # killed while saving; used again
+            # Of a process that was killed while saving, and the mark of a state that is used again.
+            for leftover in (*self.folder.glob(".*.pt.*"), *self.folder.glob(LET_GO)):
                 leftover.unlink()
         except OSError as error:
             raise not_written(self.folder, error) from error
@@ -237,8 +235,8 @@ def clear() -> None:
     Experiments that DVC runs beside have folders of their own, and one that is gone has ended.
     """
     for mark in (main_checkout() / ".annulus" / "checkpoints").glob(f"*/*/{LET_GO}"):
-        # Open for writing: NFS locks nothing else. It is in use again, or removed, where it cannot be locked.
-        with suppress(BlockingIOError, FileNotFoundError), (mark.parent / "lock").open("r+") as lock:
+        # Open for writing: NFS locks nothing else. What is in use again, or another user's, stays; no stage fails by it.
+        with suppress(OSError), (mark.parent / "lock").open("r+") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             place = Path(os.fsdecode(mark.read_bytes()))
             if place == Path.cwd() or not place.exists():
