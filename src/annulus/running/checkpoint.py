@@ -235,7 +235,7 @@ def clear() -> None:
     Experiments that DVC runs beside have folders of their own, and one that is gone has ended.
     """
     for mark in (main_checkout() / ".annulus" / "checkpoints").glob(f"*/*/{LET_GO}"):
-        # Open for writing: NFS locks nothing else. What is in use again, or another user's, stays; no stage fails by it.
+        # Open for writing: NFS locks nothing else. What is in use, or another user's, stays; no stage fails by it.
         with suppress(OSError), (mark.parent / "lock").open("r+") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             place = Path(os.fsdecode(mark.read_bytes()))
