@@ -8,6 +8,7 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from annulus.compare.table import Comparison
+from annulus.diagnostics.maps import short_name
 from annulus.files.results import write_bytes
 
 COLOURS = {"base": "#6b7280", "head": "#c2410c"}
@@ -45,12 +46,8 @@ def _figure(comparison: Comparison) -> Figure:
         axes.spines[["top", "right"]].set_visible(False)
     if legend:
         names = {"base": comparison.base.name, "head": comparison.head.name}
-        labels = [f"{name}: {_plain(names[name])}" for name in legend]
+        # In letters that the picture's font has, and with the end, which is the commit.
+        plain = {name: names[name].encode("ascii", "replace").decode() for name in legend}
+        labels = [f"{name}: {short_name(shown, LONGEST, end=10)}" for name, shown in plain.items()]
         figure.legend(legend.values(), labels, frameon=False, loc="outside lower left")
     return figure
-
-
-def _plain(name: str) -> str:
-    """A name in letters that the picture's font has, with its end, which is the commit."""
-    name = name.encode("ascii", "replace").decode()
-    return name if len(name) <= LONGEST else f"{name[: LONGEST - 13]}...{name[-10:]}"

@@ -28,9 +28,9 @@ COLOURS = ("#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#ff8ab7", "#a
 Part = tuple[ImageSet, Float[Tensor, "_ d"]]
 
 
-def short_name(name: str) -> str:
-    """A class's name as a legend or a table has room for it: of more than 40 letters its start and its end."""
-    return name if len(name) <= 40 else f"{name[:18]}...{name[-19:]}"
+def short_name(name: str, most: int = 40, end: int = 19) -> str:
+    """A name as a legend or a table has room for it: of more letters than `most` its start, and its last ones."""
+    return name if len(name) <= most else f"{name[: most - 3 - end]}...{name[-end:]}"
 
 
 def map_svg(parts: Sequence[Part], settings: MapSettings, random: torch.Generator) -> str:
