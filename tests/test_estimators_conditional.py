@@ -180,10 +180,21 @@ def test_a_critic_that_ignores_its_inputs_estimates_nothing_to_the_last_digit():
 def test_unseen_points_are_others_of_the_same_toy_and_it_is_they_that_are_measured():
     """A critic that has learnt its few points by heart finds them better than any others."""
     conditional = Conditional(TOY, [Run(100, seed) for seed in range(3)], settings(epochs=40), variant("product"))
-    x, y = conditional.points("unseen points")
-    assert x.shape == conditional.x.shape
-    assert not torch.equal(x, conditional.x)
-    assert torch.equal(x[1], TOY.sample(POINTS, generator(1, "unseen points")).x)
     conditional.train()
-    for seen, unseen in zip(conditional.estimates([100] * 3), conditional.estimates([100] * 3, (x, y)), strict=True):
+    known, others = (conditional.estimates([100] * 3, unseen) for unseen in (False, True))
+    for seen, unseen in zip(known, others, strict=True):
         assert unseen < seen
+
+
+def test_unseen_points_are_others_for_each_draw(draws):
+    conditional = Conditional(TOY, [Run(50, 5), Run(100, 7)], settings(draws=3), variant("product"))
+    draws.index.clear(), draws.rows.clear()
+    found = conditional.estimates([50, 100], unseen=True)
+    for run, seed in enumerate([5, 7]):
+        values = []
+        for repeat in range(3):
+            points = TOY.sample(POINTS, generator(seed, "unseen points", repeat))
+            with torch.no_grad():
+                scores = trained_critic(conditional, run)(points.x, points.y)
+            values.append(plain_estimate(scores, range(POINTS), draws.rows[2 * repeat + run]))
+        assert found[run] == pytest.approx(statistics.fmean(values), abs=1e-11)

@@ -55,7 +55,7 @@ class Conditional:
     def __init__(self, toy: Toy, runs: Sequence[Run], params: ConditionalParams, variant: ConditionalVariant) -> None:
         self.params, self.runs, self.variant, self.toy = params, list(runs), variant, toy
         self.temperature = params.temperature if variant.score == "cosine" else None
-        self.x, self.y = self.points("points")
+        self.x, self.y = self._points("points")
         critics = [self._critic(run.seed) for run in runs]
         self.of_x, self.of_y = (
             Ensemble([Columns(*network) for network in networks])
@@ -63,11 +63,6 @@ class Conditional:
         )
         self.optimizer = Adam([*self.of_x.parameters(), *self.of_y.parameters()], variant.learning_rate)
         self.draws = [generator(run.seed, "negatives") for run in runs]
-
-    def points(self, name: str) -> Points:
-        """The points of this name, each run's by its seed: `points` are those trained on."""
-        pairs = [self.toy.sample(self.params.points, generator(run.seed, name)) for run in self.runs]
-        return torch.stack([pair.x for pair in pairs]), torch.stack([pair.y for pair in pairs])
 
     def train(self, after_epoch: Callable[[int], None] = lambda epoch: None) -> None:
         """All epochs, the first ones with negatives from all points; a last, smaller batch is left out."""
@@ -91,21 +86,27 @@ class Conditional:
         self.optimizer.step()
 
     @torch.no_grad()
-    def estimates(self, percents: Sequence[int], points: Points | None = None) -> list[float]:
+    def estimates(self, percents: Sequence[int], unseen: bool = False) -> list[float]:
         """Each run's estimate in nats with negatives from these shares: mean over all points and repeated draws.
 
-        Of the points trained on, or of `points`: a bound holds in expectation over points that the critic has not seen.
+        Of the points trained on, or of as many unseen ones, others for each draw: a bound holds in expectation over
+        points that the critic has not seen, and one set of them has more noise than the critics' seeds.
         In float64, since the estimates of collapsed critics are as small as the rounding of log K in float32.
         """
-        x, y = (self.x, self.y) if points is None else points
-        queries, stored = (self._scaled(embeddings).double() for embeddings in (self.of_x(x), self.of_y(y)))
         index, bound = torch.arange(self.params.points).expand(len(self.runs), -1), INFONCE
         nats = torch.zeros(self.params.draws, len(self.runs), dtype=torch.float64)
         for repeat in range(self.params.draws):
+            x, y = self._points("unseen points", repeat) if unseen else (self.x, self.y)
+            queries, stored = (self._scaled(embeddings).double() for embeddings in (self.of_x(x), self.of_y(y)))
             positive, negatives = self._scores(queries, stored, index, percents)
             for run in range(len(self.runs)):
                 nats[repeat, run] = bound.estimate(positive[run, :, 0], negatives[run])
         return nats.mean(dim=0).tolist()
+
+    def _points(self, *names: str | int) -> Points:
+        """The points of these names, each run's by its seed."""
+        pairs = [self.toy.sample(self.params.points, generator(run.seed, *names)) for run in self.runs]
+        return torch.stack([pair.x for pair in pairs]), torch.stack([pair.y for pair in pairs])
 
     def _scores(
         self,
@@ -146,8 +147,8 @@ def train_variant(params: ConditionalParams, name: str) -> Mapping[str, Any]:
     conditional = Conditional(SumOfGaussians(), runs, params, params.variants[name])
     conditional.train()
     by_points, shape = {}, (len(params.percents), len(params.seeds))
-    for where, points in {"unseen": conditional.points("unseen points"), "trained on": None}.items():
-        nats = {"own": conditional.estimates(own, points), "uniform": conditional.estimates([100] * len(runs), points)}
+    for where, unseen in {"unseen": True, "trained on": False}.items():
+        nats = {"own": conditional.estimates(own, unseen), "uniform": conditional.estimates([100] * len(runs), unseen)}
         by_points[where] = {law: torch.tensor(values).view(shape).tolist() for law, values in nats.items()}
     return by_points
 

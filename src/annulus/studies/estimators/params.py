@@ -172,7 +172,7 @@ class ConditionalParams(Section):
     negatives: Rows
     # Of the points, closest first, from which negatives come; 100: NCE.
     percents: Annotated[list[int], MinLen(1), Rule(each_once)]
-    draws: Rows  # of negatives per point, when the trained critics are measured
+    draws: Rows  # of negatives per point, and of unseen points, when the trained critics are measured
     variants: Annotated[dict[Name, ConditionalVariant], MinLen(1)]
 
     def __post_init__(self) -> None:
