@@ -47,7 +47,14 @@ MODELS |= dict.fromkeys(("staircases.separable", "staircases.joint"), StaircaseP
 CONTENT = read_yaml(ROOT / "stages/estimators/params.yaml")
 VARIANTS = {name: CONTENT["conditional"]["variants"][name] for name in ("cosine", "product-warm", "distance")}
 TINY = {
-    "gaussians": {"pairs": [8, 16], "information": [2.0, 6.0], "hidden": 16, "steps": 10, "evaluations": 5},
+    "gaussians": {
+        "pairs": [8, 16],
+        "information": [2.0, 6.0],
+        "hidden": 16,
+        "steps": 10,
+        "evaluations": 5,
+        "first_seeds": 2,
+    },
     "binary": {"candidates": [2, 3, 8], "simulations": 10},
     "staircases": {
         "separable": {"steps_per_level": 12, "points": 2, "pairs": 16, "hidden": 16},
