@@ -67,7 +67,8 @@ class Column:
         """Half of the 95 % interval of each number; infinite where one seed shows none."""
         if self.interval is not None:
             return metrics.column(self.file, self.where, self.interval, self.by, empty=math.inf)
-        stds, seeds = (metrics.column(self.file, self.where, str(name), self.by) for name in (self.std, "seeds"))
+        stds = metrics.column(self.file, self.where, str(self.std), self.by, empty=math.inf)
+        seeds = metrics.column(self.file, self.where, "seeds", self.by)
         return list(map(_over_seeds, stds, seeds)) if isinstance(stds, list) else _over_seeds(stds, seeds)
 
 

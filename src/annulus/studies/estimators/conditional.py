@@ -24,6 +24,7 @@ from annulus.studies.estimators.bounds import INFONCE
 from annulus.studies.estimators.critics import Separable
 from annulus.studies.estimators.ensembles import Ensemble
 from annulus.studies.estimators.params import ConditionalParams, ConditionalVariant
+from annulus.studies.estimators.spread import std_over_seeds
 from annulus.studies.estimators.supremum import supremum
 from annulus.studies.estimators.toys import SumOfGaussians, Toy
 
@@ -178,9 +179,11 @@ def rows(name: str, params: ConditionalParams, by_points: Mapping[str, Any]) -> 
 
 
 def _spread(law: str, nats: list[float]) -> dict[str, str]:
-    over = over_seeds(nats)
-    std = digits((over.variance * len(nats)) ** 0.5)
-    return {f"{law}std_over_seeds_nats": std, f"{law}interval_nats": "" if over.half is None else digits(over.half)}
+    std, half = std_over_seeds(nats), over_seeds(nats).half
+    return {
+        f"{law}std_over_seeds_nats": "" if std == "" else digits(std),
+        f"{law}interval_nats": "" if half is None else digits(half),
+    }
 
 
 def digits(nats: float) -> str:

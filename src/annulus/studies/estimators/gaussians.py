@@ -16,6 +16,7 @@ from annulus.studies.estimators.bounds import INFONCE, eqco, off_diagonal
 from annulus.studies.estimators.critics import Separable
 from annulus.studies.estimators.ensembles import Ensemble
 from annulus.studies.estimators.params import GaussiansParams
+from annulus.studies.estimators.spread import std_over_seeds
 from annulus.studies.estimators.toys import CorrelatedGaussians
 
 
@@ -63,6 +64,6 @@ def row(
         "information_nats": nats,
         "pairs": pairs,
         "estimate_nats": statistics.fmean(over_seeds),
-        "std_over_seeds_nats": statistics.stdev(over_seeds) if len(over_seeds) > 1 else 0.0,
+        "std_over_seeds_nats": std_over_seeds(over_seeds),
         "ceiling_nats": bound.ceiling(pairs, pairs - 1),
     }

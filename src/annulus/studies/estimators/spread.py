@@ -1,5 +1,7 @@
-"""Bias and spread of an information estimate over draws, with a fixed encoder."""
+"""Bias and spread of an information estimate over draws, with a fixed encoder; and its spread over seeds."""
 
+import statistics
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -10,6 +12,11 @@ from annulus.bounds.bound import present
 from annulus.bounds.infonce import infonce, infonce_ceiling
 from annulus.negatives.by_rank import Count
 from annulus.negatives.samplers import Sampler, Uniform
+
+
+def std_over_seeds(nats: Sequence[float]) -> float | str:
+    """The standard deviation of a sample of seeds; blank of one seed, which tells nothing of other seeds."""
+    return statistics.stdev(nats) if len(nats) > 1 else ""
 
 
 class Spread(NamedTuple):

@@ -19,6 +19,7 @@ from annulus.studies.estimators.bounds import cpc, mlcpc, off_diagonal
 from annulus.studies.estimators.critics import Joint, Separable
 from annulus.studies.estimators.ensembles import Ensemble
 from annulus.studies.estimators.params import StaircaseParams
+from annulus.studies.estimators.spread import std_over_seeds
 from annulus.studies.estimators.toys import Staircase
 
 BOUNDS = {"CPC": cpc, "ML-CPC": mlcpc}
@@ -106,5 +107,4 @@ def ends(
 
 
 def _over_seeds(name: str, nats: Sequence[float]) -> dict[str, Number]:
-    spread = statistics.stdev(nats) if len(nats) > 1 else 0.0
-    return {f"{name}_nats": statistics.fmean(nats), f"{name}_std_over_seeds_nats": spread}
+    return {f"{name}_nats": statistics.fmean(nats), f"{name}_std_over_seeds_nats": std_over_seeds(nats)}
