@@ -1,6 +1,9 @@
 """Frozen encoders on a target: what the statistics are taken from, what runs share, and the numbers by hand."""
 
 import itertools
+import json
+import shutil
+from argparse import Namespace
 
 import numpy as np
 import pytest
@@ -48,7 +51,7 @@ def shared(tmp_path, empty_checkout):
     save_encoder(training.method.encoder, folders["main"] / "0.safetensors")
     training.run()
     save_encoder(training.method.encoder, folders["uniform"] / "0.safetensors")
-    own = {"target": "stripes", "probe": PROBE, "few_shot": FEW, "episodes_seed": 0}
+    own = {"target": "stripes", "probe": PROBE, "few_shot": FEW, "episodes_seed": 0, "episode_classes": [0, 1]}
     return own | {"images": tmp_path / "target", "encoders": folders}
 
 
@@ -118,6 +121,26 @@ def test_a_target_that_is_easy_is_told_and_the_same_again(shared):
     assert np.mean(found["linear"]) > 0.9, "stripes across and along"
     assert len(found["few_shot"]) == 10
     assert set(np.round(np.array(found["few_shot"]) * 6).astype(int)) <= set(range(7)), "of six queries each"
+
+
+def test_a_stage_that_goes_on_reads_the_files_of_class_splits_again(shared, tmp_path):
+    for split in ("train", "test"):
+        images = stripes(90, seed=5)
+        thirds = ImageSet(images.images, torch.arange(90) % 3, images.rows, ("across", "along", "both"))
+        save_images(tmp_path / f"target/{split}.safetensors", thirds)
+    variants = dict.fromkeys(("main", "uniform", "untrained"), shared["encoders"]["uniform"])
+    paths = Namespace(images=tmp_path / "target", **variants)
+    few = FEW | {"class_splits": str(tmp_path)}
+    settings = {"target": "dtd", "scale": "tiny", "seeds": [0], "probe": PROBE, "few_shot": few}
+    target = script("stages/transfer/target.py")
+
+    def accuracy(*held_out: str) -> float:
+        (tmp_path / "dtd_splits.json").write_text(json.dumps({"test": held_out}))
+        return target.main(settings, paths).metrics["main_few_shot_top1_percent"]
+
+    stopped, goes_on = accuracy("across", "along"), accuracy("across", "both")
+    shutil.rmtree(".annulus/checkpoints")
+    assert goes_on == accuracy("across", "both") != stopped
 
 
 def test_gains_are_in_pairs_of_a_seed_and_an_image_or_an_episode(tmp_path):

@@ -8,6 +8,7 @@ from annulus.device.device import pick_device
 from annulus.pipeline.stage import Results, run_resolved
 from annulus.running.checkpoint import hash_files
 from annulus.running.workers import ResumableTasks
+from annulus.studies.transfer.classes import test_classes
 from annulus.studies.transfer.probed import evaluate_transfer, metrics_row, splits_of
 from annulus.studies.transfer.target_tables import MAIN
 
@@ -18,8 +19,9 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     seeds, encoders = settings["seeds"], {name: getattr(paths, name) for name in (MAIN, "uniform", "untrained")}
     train, test = splits_of(paths.images)  # before the workers are forked
     weights = [folder / f"{seed}.safetensors" for folder in encoders.values() for seed in seeds]
+    classes = test_classes(settings["target"], test.classes, settings["few_shot"]["class_splits"])
     inputs = {"images": paths.images, "encoders": encoders, "hashes": hash_files(paths.images, *weights)}
-    shared = {**settings, **inputs, "episodes_seed": seeds[0]}
+    shared = {**settings, **inputs, "episodes_seed": seeds[0], "episode_classes": classes}
     tasks = ResumableTasks("transfer", shared, evaluate_transfer, pick_device())
     outcomes = tasks.run([(variant, seed) for variant in encoders for seed in seeds])
     right = {variant: {seed: outcomes[variant, seed] for seed in seeds} for variant in encoders}

@@ -18,7 +18,6 @@ from annulus.evals.linear import probe_features
 from annulus.files.images import ImageSet, load_images
 from annulus.files.results import Number
 from annulus.studies.outcomes import verdict_text, with_interval
-from annulus.studies.transfer.classes import test_classes
 from annulus.studies.transfer.few_shot import accuracies, draw_episodes
 from annulus.studies.transfer.params import FewShotParams, ProbeParams
 from annulus.studies.transfer.target_tables import MAIN
@@ -65,9 +64,8 @@ def evaluate_transfer(shared: Mapping[str, Any], key: tuple[str, int]) -> Mappin
     layers = sorted({probe.layer, "pooled"})
     known, asked = (extract(encoder, images, layers, device) for images in (train, test))
     linear = probe_features(known, asked, *probe.linear, seed=seed, device=device)
-    classes = test_classes(shared["target"], test.classes, few.class_splits)
     random = generator(shared["episodes_seed"], "episodes", shared["target"])
-    episodes = draw_episodes(test.labels, classes, few.ways, few.shots, few.queries, few.episodes, random)
+    episodes = draw_episodes(test.labels, shared["episode_classes"], few.ways, few.shots, few.queries, few.episodes, random)
     shares = accuracies(asked.layer("pooled"), known.layer("pooled").mean(dim=0), episodes, few.classifier)
     return {"linear": linear.right["top1_percent"].astype(float).tolist(), "few_shot": shares.tolist()}
 
