@@ -179,7 +179,8 @@ def listed(root: Path, split: str, image_size: int) -> Source:
         names.append(encoded(images))
         of_folder += [number] * len(images)
     places = torch.tensor(of_folder, dtype=torch.int64)
-    labels = torch.tensor([classes.index(composed(name)) for name in folders], dtype=torch.int64)[places]
+    number_of = {name: number for number, name in enumerate(classes)}
+    labels = torch.tensor([number_of[composed(name)] for name in folders], dtype=torch.int64)[places]
     files = Files(root, [f"{split}/{name}" for name in folders], places, np.concatenate(names or [encoded([])]))
     return of_files(classes, labels, files, image_size, split)
 
