@@ -24,7 +24,7 @@ def derive(seed: int, *names: str | int) -> int:
     if not isinstance(seed, Integral) or seed < 0:
         raise InputError(f"seed {shown(seed)}: give a whole number, 0 or more")
     words = [zlib.crc32(str(name).encode()) for name in names if name != ""]
-    return int(np.random.SeedSequence([seed, *words]).generate_state(1, np.uint64)[0] >> 1)
+    return int(np.random.SeedSequence([seed, *words]).generate_state(1, np.uint64)[0]) >> 1
 
 
 def generator(seed: int, *names: str | int, device: torch.device | str = "cpu") -> torch.Generator:
