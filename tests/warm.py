@@ -75,7 +75,8 @@ def folder() -> Path:
 def serve(address: str, python: str) -> None:
     """Fork for each client, until standard input is closed."""
     for name in LOADED:
-        importlib.import_module(name)
+        with suppress(ModuleNotFoundError):  # the library alone has no pipeline
+            importlib.import_module(name)
     gc.freeze()  # what is loaded stays shared with the forks
     for finalizer in weakref.finalize._registry:  # torch would take apart hundreds of its own as a command ends
         finalizer.atexit = False
