@@ -14,7 +14,8 @@ from PIL import Image
 from annulus.datasets.outlines import OUTLINES
 from annulus.device.rng import derive
 from annulus.errors import InputError
-from annulus.studies.detection.annotated import KINDS, LIMBS, PERSON, mask_of
+from annulus.studies.detection.annotated import LIMBS, PERSON, mask_of
+from annulus.studies.detection.average_precision import TASKS
 from annulus.studies.detection.federation import NEGATIVES, federated
 from annulus.studies.detection.layouts import EQUAL, drawn, frequency_of, write_scenes
 from annulus.studies.detection.polygons import box_of, polygons_of
@@ -114,7 +115,7 @@ def test_polygons_cover_a_mask_exactly_with_few_rectangles_and_boxes_are_tight()
     assert polygons_of(mask) == [[1, 2, 4, 2, 4, 7, 1, 7], [6, 4, 8, 4, 8, 7, 6, 7]]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TASKS)
 def test_what_is_read_is_what_was_drawn(kind, tmp_path):
     write_scenes(tmp_path, kind, PARAMS, seed=3)
     partly = 0
@@ -180,9 +181,7 @@ def test_frequencies_are_counted_in_training_images_and_stand_in_both_files(tmp_
     assert {category["frequency"] for category in files[0]["categories"]} == {"r", "c"}
 
 
-def test_an_unknown_kind_and_a_folder_that_cannot_be_written_are_refused(tmp_path):
-    with pytest.raises(InputError, match="kind of annotations 'points' is unknown; expected one of boxes, masks"):
-        write_scenes(tmp_path, "points", PARAMS, 0)
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match=r"cannot write .*file: Not a directory; free some space"):
         write_scenes(tmp_path / "file", "boxes", PARAMS, 0)

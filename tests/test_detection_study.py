@@ -99,7 +99,6 @@ def test_lvis_repeats_rare_categories_and_eqco_trains_12_epochs_at_a_batch_of_16
         ({"tasks__coco__configuration": "mask-rcn-fpn"}, r"has no 'mask-rcn-fpn'; did you mean 'mask-rcnn-fpn'"),
         ({"tasks__coco__kind": "mask"}, r"tasks.coco: kind: 'mask' refused"),
         ({"tasks__coco__configuration": "faster-rcnn-c4"}, "finds boxes, which scenes of kind masks do not have"),
-        ({"configurations__mask-rcnn-fpn": {"detektor": {}}}, "'detektor' is neither detector nor training"),
         ({"scales__demo__training": {"iterations": 0}}, "iterations: 0 refused"),
     ],
 )

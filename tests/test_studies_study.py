@@ -168,8 +168,6 @@ def test_a_row_is_what_stands_under_its_name_or_is_named_with_the_nearest(make):
     assert make().row("rows", "BALL+anneal") == {"sampler": "ball", "anneal": "linear"}
     with pytest.raises(InputError, match=r"study\.yaml: rows has no 'BALL\+aneal'; did you mean 'BALL\+anneal'\?$"):
         make().row("rows", "BALL+aneal")
-    with pytest.raises(InputError, match=r"study\.yaml: rows\.IR: .* refused; expected keys and values, or \{\}$"):
-        make({"rows": {"IR": None}}).row("rows", "IR")
 
 
 SETTINGS = {

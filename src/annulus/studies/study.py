@@ -4,9 +4,9 @@
     seeds      every variant runs once with each
     scales     for each scale, settings on top of the rest
 
-`read` checks the whole file by a model in the study's settings.py. `OwnStudy` has sections of its own beside that, and
-nothing of the root's params.yaml; scales.SCALE.SECTION has the scale's changes. `Study` is many variants of the root's,
-each a short dict of changes:
+`read` checks the whole file by the study's model. `OwnStudy` has sections of its own beside that, and nothing of the
+root's params.yaml; scales.SCALE.SECTION has the scale's changes. `Study` is many variants of the root's, each a short
+dict of changes:
 
     defaults   settings of the whole study: every selector, so that the root's choice moves no study
 
@@ -120,19 +120,14 @@ class OwnStudy:
         return checked(section | scaled, f"{self.path}: {name}", model)
 
     def row(self, section: str, name: str) -> Settings:
-        """The keys and values of a name in a section of the study's own.
+        """The keys and values of a name in a section of the study's own, of a file that `read` has checked.
 
         Raises:
-            InputError: when there is no such name, with the nearest that there is, or its value has no keys.
+            InputError: when there is no such name, with the nearest that there is.
         """
-        rows = self.content.get(section)
-        if not isinstance(rows, dict) or name not in rows:
-            known = list(rows) if isinstance(rows, dict) else []
-            raise InputError(f"{self.path}: {section} has no {name!r}{nearest(name, known)}")
-        if not isinstance(rows[name], dict):
-            raise InputError(
-                f"{self.path}: {section}.{name}: {shown(rows[name])} refused; expected keys and values, or {{}}"
-            )
+        rows = self.content[section]
+        if name not in rows:
+            raise InputError(f"{self.path}: {section} has no {name!r}{nearest(name, rows)}")
         return rows[name]
 
     def _inner(self, tree: Settings, part: str, name: str) -> Settings:
@@ -155,13 +150,11 @@ class Study(OwnStudy):
             InputError: when a file cannot be read, or the study lacks something that all studies have.
         """
         super().__init__(own, scale)
-        missing = set(SECTION_OF) - {"scale"} - set(self.params.defaults)
-        if missing:
+        if missing := SECTION_OF.keys() - {"scale"} - self.params.defaults.keys():
             raise InputError(f"{own}: defaults: lacks {', '.join(sorted(missing))}; a study sets every selector")
         self._tree = read_tree(root)
         checked(self._tree, str(root))  # a fault of the root is not the study's
-        self._tree["scale"] = self.params.scale
-        scale = self.params.scale
+        self._tree["scale"] = scale = self.params.scale
         _set(self._tree, self.params.defaults, scale, f"{own}: defaults")
         _set(self._tree, self.params.scales[scale], scale, f"{own}: scales.{scale}")
 

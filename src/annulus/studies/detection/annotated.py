@@ -7,10 +7,7 @@ import numpy as np
 from faster_coco_eval import mask as coco_mask
 from jaxtyping import Bool
 
-from annulus.errors import InputError
-
 Box = tuple[float, float, float, float]  # x, y, width, height in pixels
-KINDS = ("boxes", "masks", "keypoints", "voc", "lvis")
 
 # The points of a COCO person, in the order of the files, and the limbs between them, counted from 0.
 PERSON = (
@@ -63,7 +60,7 @@ class Picture:
 class Annotated:
     """A split of a data set. The last three are of keypoints: limbs and mirrored pairs count points from 0."""
 
-    kind: str  # one of KINDS
+    kind: str  # of TaskParams
     pictures: tuple[Picture, ...]
     categories: tuple[Category, ...]
     skeleton: tuple[tuple[int, int], ...] | None
@@ -112,13 +109,3 @@ def flip_pairs_of(names: tuple[str, ...]) -> tuple[tuple[int, int], ...]:
         for place, name in enumerate(names)
         if name.startswith("left") and name.replace("left", "right", 1) in names
     )
-
-
-def check_kind(kind: str) -> None:
-    """Refuse an unknown kind of annotations.
-
-    Raises:
-        InputError: naming the known ones.
-    """
-    if kind not in KINDS:
-        raise InputError(f"kind of annotations {kind!r} is unknown; expected one of {', '.join(KINDS)}")

@@ -12,7 +12,6 @@ from faster_coco_eval import COCOeval_faster
 from jaxtyping import Float, Int
 
 from annulus.device.rng import generator
-from annulus.errors import InputError
 from annulus.evals.intervals import Interval, over_seeds, with_images
 from annulus.studies.detection.annotated import Annotated, Detection
 from annulus.studies.detection.average_precision import TASKS, evaluation_of, means
@@ -26,12 +25,7 @@ def resampled(truth: Annotated, detections: Sequence[Detection], resamples: int)
 
     NaN where a draw has no object that counts. Detections are matched once; a draw repeats the matches of its pictures.
     Two detectors with the same pictures are resampled alike.
-
-    Raises:
-        InputError: for fewer than two draws.
     """
-    if resamples < 2:
-        raise InputError(f"resamples: {resamples} tells no variance; take 2 or more, 100 for two digits of an interval")
     by_draw = _numbers_by_draw(truth, detections, draws(len(truth.pictures), resamples))
     return {name: np.array([draw.get(name, np.nan) for draw in by_draw]) for name in sorted(by_draw[0])}
 

@@ -14,7 +14,7 @@ from tqdm import tqdm
 from annulus.datasets.outlines import OUTLINES
 from annulus.device.rng import derive
 from annulus.errors import InputError
-from annulus.studies.detection.annotated import LIMBS, PERSON, check_kind
+from annulus.studies.detection.annotated import LIMBS, PERSON
 from annulus.studies.detection.federation import Federation, federated, weights
 from annulus.studies.detection.polygons import box_of, polygons_of
 from annulus.studies.detection.scenes import KINDS_OF_OBJECTS, Scene, draw_scene
@@ -33,9 +33,8 @@ def write_scenes(root: Path, kind: str, params: SceneParams, seed: int) -> None:
     Categories are the five outlines; of LVIS the outlines in five hues, from frequent to rare; of keypoints persons.
 
     Raises:
-        InputError: for an unknown kind, or when the disk is full.
+        InputError: when the disk is full.
     """
-    check_kind(kind)
     try:
         if kind == "voc":
             for split in FOLDERS:

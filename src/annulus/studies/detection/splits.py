@@ -4,7 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 from annulus.errors import InputError
-from annulus.studies.detection.annotated import Annotated, check_kind
+from annulus.studies.detection.annotated import Annotated
 from annulus.studies.detection.coco import read_coco
 from annulus.studies.detection.faults import counted
 from annulus.studies.detection.lvis import read_lvis
@@ -18,10 +18,9 @@ def read_splits(root: Path, kind: str, drop_empty: bool) -> tuple[Annotated, Ann
     under the root; `voc` is VOC2007, trained on trainval and tested on test.
 
     Raises:
-        InputError: for an unknown kind, files that the readers refuse, splits of different categories or without
-            objects, and a picture that stands twice.
+        InputError: for files that the readers refuse, splits of different categories or without objects, and a picture
+            that stands twice.
     """
-    check_kind(kind)
     train, val = (_read(root, kind, split, drop_empty) for split in ("train", "val"))
     check_categories(train, val, root)
     check_pictures(train, val, root)

@@ -2,16 +2,13 @@
 
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
 
 from annulus.config.file import checked
 from annulus.config.params import plain
 from annulus.errors import InputError, nearest
 from annulus.settings import Section
 from annulus.studies.detection.params import DetectorParams, SegmentsParams, TaskParams, TrainingParams
-from annulus.studies.study import OwnStudy
-
-Settings = dict[str, Any]
+from annulus.studies.study import OwnStudy, Settings
 
 # What detectors may look for in scenes of a kind.
 OUTPUTS = {
@@ -21,7 +18,6 @@ OUTPUTS = {
     "voc": ("boxes",),
     "lvis": ("masks",),
 }
-
 
 ENGINES = ("torchvision", "detectron2")
 
@@ -59,8 +55,6 @@ def detector_of(study: OwnStudy, name: str) -> tuple[DetectorParams, TrainingPar
         InputError: when there is no such configuration, with the nearest name, or a value is refused.
     """
     row, scale = study.row("configurations", name), study.params.scales[study.params.scale]
-    if extra := set(row) - {"detector", "training"}:
-        raise InputError(f"{study.path}: configurations.{name}: {min(extra)!r} is neither detector nor training")
     own = scale.get("configurations", {}).get(name, {})
     found = [
         checked(

@@ -20,18 +20,11 @@ from torch import Tensor
 from annulus.bounds.alpha import CPC, MLCPC
 from annulus.bounds.bound import Bound as Loss
 from annulus.bounds.infonce import InfoNCE
-from annulus.errors import InputError
 
 
 def off_diagonal(scores: Float[Tensor, "n n"]) -> Float[Tensor, "n n-1"]:
-    """The scores of x_i with the other pairs' y: each row without its own column.
-
-    Raises:
-        InputError: when there is no other pair.
-    """
+    """The scores of x_i with the other pairs' y: each row without its own column."""
     n = len(scores)
-    if n < 2:
-        raise InputError(f"m = {n}: a batch of {n} pairs has no negatives; take at least 2 pairs")
     # Without its first number the matrix, n + 1 numbers a row, has the diagonal in its last column.
     return scores.flatten()[1:].view(n - 1, n + 1)[:, :-1].reshape(n, n - 1)
 

@@ -9,7 +9,6 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from annulus.errors import InputError
 from annulus.studies.estimators.toys import Toy
 
 
@@ -31,13 +30,7 @@ class Separable(nn.Module):
     """
 
     def __init__(self, dims: int, hidden: int, layers: int, outputs: int, temperature: float | None = None) -> None:
-        """
-        Raises:
-            InputError: when the temperature is not above 0.
-        """
         super().__init__()
-        if temperature is not None and not temperature > 0:
-            raise InputError(f"the temperature is {temperature:g}; it must be above 0, or null for no normalisation")
         self.of_x, self.of_y = mlp(dims, hidden, layers, outputs), mlp(dims, hidden, layers, outputs)
         self.temperature = temperature
 
