@@ -16,7 +16,7 @@ from annulus.files.images import load_images
 from annulus.files.results import Metrics
 from annulus.pipeline.provenance import processor
 from annulus.pipeline.stage import Results, run_stage
-from annulus.running.checkpoint import Checkpoint, hash_files, let_go
+from annulus.running.checkpoint import Checkpoint, hash_images, let_go
 from annulus.running.code import hash_code
 from annulus.running.processes import relaunch
 from annulus.running.workers import map_seeds
@@ -66,8 +66,7 @@ def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     with process_group():
         # Another seed changes no run, but for its number of threads.
         run = {name: value for name, value in params.items() if name != "seeds"}
-        indexes = sorted(paths.images.glob("*.safetensors"))  # each tells what its shards hold
-        key = {"params": run, "images": hash_files(*indexes), "code": hash_code(Path(__file__))}
+        key = {"params": run, "images": hash_images(paths.images), "code": hash_code(Path(__file__))}
         pretraining = Pretraining(params, paths, key)
         results = map_seeds(pretraining, params["seeds"], pick_device())
         if rank() > 0:

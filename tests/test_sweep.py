@@ -26,7 +26,8 @@ pytest.importorskip("submitit", reason="submitit is not installed; it comes with
 
 from annulus.errors import InputError
 from annulus.files.images import save_images
-from annulus.studies.runs import Trials, hash_images, hash_trial, load_splits
+from annulus.running.checkpoint import hash_images
+from annulus.studies.runs import Trials, hash_trial, load_splits
 from annulus.studies.store import CachedRun
 from annulus.sweep import places, study
 from annulus.sweep.command import main

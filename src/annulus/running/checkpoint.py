@@ -59,6 +59,12 @@ def hash_files(*paths: Path) -> dict[str, str]:
     return {file.as_posix(): _sha256(file) for file in files if not file.is_dir()}
 
 
+def hash_images(folder: Path) -> dict[str, str]:
+    """SHA-256 of each part of prepared images, by its file's name: the same images elsewhere have the same runs."""
+    parts = sorted(folder.glob("*.safetensors"))  # each tells what its shards hold
+    return {path.name: _sha256(path) for path in parts}
+
+
 class LockedError(InputError):
     """Another process computes the same at this moment."""
 

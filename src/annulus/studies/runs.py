@@ -16,7 +16,7 @@ from annulus.evals.linear_settings import LinearBudget, LinearSettings
 from annulus.files.images import ImageSet, load_images
 from annulus.files.results import Number
 from annulus.running import progress
-from annulus.running.checkpoint import Checkpoint, LockedError, hash_files
+from annulus.running.checkpoint import Checkpoint, LockedError, hash_images
 from annulus.running.code import hash_code
 from annulus.running.workers import map_processes
 from annulus.studies.closeness import closeness
@@ -46,12 +46,6 @@ def load_splits(folder: Path) -> Splits:
     """The images that stages/study_images.py has written."""
     parts = (load_images(folder / f"{split}.safetensors") for split in SPLITS)
     return Splits(*parts, hashes=hash_images(folder))
-
-
-def hash_images(folder: Path) -> dict[str, str]:
-    """SHA-256 of each of the files, by its name: two studies with the same images have the same runs."""
-    indexes = sorted(folder.glob("*.safetensors"))  # each tells what its shards hold
-    return {Path(name).name: digest for name, digest in hash_files(*indexes).items()}
 
 
 def hash_trial() -> dict[str, str]:

@@ -16,9 +16,9 @@ from annulus.config.resolved import read_settings
 from annulus.device.device import pick_device
 from annulus.errors import InputError, nearest
 from annulus.files.images import load_images
-from annulus.running.checkpoint import not_written
+from annulus.running.checkpoint import hash_images, not_written
 from annulus.studies.information import check_pairs
-from annulus.studies.runs import Trial, hash_images, hash_trial, run_name
+from annulus.studies.runs import Trial, hash_trial, run_name
 from annulus.studies.store import CachedRun
 from annulus.sweep.stages import Stage, read_stages
 from annulus.sweep.worker import StudyRun

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from annulus.device.device import described, pick_device
-from annulus.running.checkpoint import Checkpoint
+from annulus.running.checkpoint import Checkpoint, hash_images
 from annulus.studies.information import check_pairs, held_out
-from annulus.studies.runs import hash_images, hash_trial, load_splits, probe, trial_of
+from annulus.studies.runs import hash_trial, load_splits, probe, trial_of
 from annulus.training.setup import build_training
 
 

@@ -12,10 +12,9 @@ from annulus.config.resolved import PRETRAIN, run_of, values
 from annulus.device.device import described, pick_device
 from annulus.encoders.encoder import save_encoder
 from annulus.files.images import load_images
-from annulus.running.checkpoint import Checkpoint, let_go
+from annulus.running.checkpoint import Checkpoint, hash_images, let_go
 from annulus.running.code import hash_code
 from annulus.running.workers import map_seeds
-from annulus.studies.runs import hash_images
 from annulus.training.setup import build_training
 
 
