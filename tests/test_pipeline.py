@@ -11,6 +11,8 @@ from checkout import Checkout
 from declared import ROOT, missing_and_spare, script_of
 from dvc.utils.hydra import apply_overrides
 
+from annulus.studies.transfer.target_tables import SELECTORS
+
 FILES = [ROOT / "dvc.yaml", *sorted(ROOT.glob("stages/*/dvc.yaml"))]
 PIPELINES = {path.parent.name if path.parent != ROOT else "main": pipeline(path) for path in FILES}
 STUDIES = [name for name in PIPELINES if name != "main"]
@@ -118,6 +120,12 @@ def test_all_parameters_of_a_study_pass_through_its_settings_stage_and_a_matrix_
             # The name is a key, a file's name and an argument in quotes.
             rows = [row["name"] if isinstance(row, dict) else row for row in content[plural]]
             assert not [row for row in rows if set('./"') & set(str(row))]
+
+
+@pytest.mark.parametrize("study", ["detection", "transfer"])
+def test_an_edit_of_the_main_line_s_algorithm_names_it_anew_in_the_tables_of_a_study_of_its_encoders(study):
+    watched = {one for one in PIPELINES[study]["stages"]["settings"]["params"] if isinstance(one, str)}
+    assert watched >= set(SELECTORS)
 
 
 @pytest.mark.parametrize("path", ["params.yaml", "stages/algorithms/params.yaml"])

@@ -9,6 +9,7 @@ from annulus.studies.detection.study import read_study
 from annulus.studies.detection.tasks import ScenesParams, segments_settings, task_settings
 from annulus.studies.settings_files import write_settings
 from annulus.studies.study import MainStudy
+from annulus.studies.transfer.target_tables import SELECTORS
 
 
 def main(study: MainStudy) -> dict[str, Any]:
@@ -27,9 +28,7 @@ def main(study: MainStudy) -> dict[str, Any]:
         files[f"scenes/{name}"] |= {"seed": study.seeds[0], "drop_empty": scenes.drop_empty}
     segments = segments_settings(study)
     files["segments"] = own | {"engine": "none", "drop_empty": scenes.drop_empty} | segments
-    trained = {
-        name: getattr(study.main, name) for name in ("method", "split", "bound", "sampler", "neighbours", "dataset")
-    }
+    trained = {name: getattr(study.main, name) for name in SELECTORS}
     return files | {"table": {"tasks": [*params.tasks, "segments"], "main": trained}}
 
 

@@ -6,13 +6,14 @@ from annulus.config.params import plain
 from annulus.config.resolved import IMAGES, PRETRAIN, resolved
 from annulus.studies.settings_files import write_settings
 from annulus.studies.study import MainStudy
-from annulus.studies.transfer.params import EMBEDDED, MetaParams
+from annulus.studies.transfer.params import EMBEDDED, TransferParams
+from annulus.studies.transfer.target_tables import SELECTORS
 
 SECTIONS = ("images", "roots", "probe", "few_shot")
 
 
 def main(study: MainStudy) -> dict[str, Any]:
-    compared = study.read(MetaParams)
+    compared = study.read(TransferParams)
     own = {name: plain(study.section(name, type(getattr(compared, name)))) for name in SECTIONS}
     scale, seeds, trained = study.params.scale, study.params.seeds, study.variant("defaults", compared.defaults)
     files = {"training": resolved(trained, IMAGES) | {"seeds": seeds}}
@@ -30,9 +31,7 @@ def main(study: MainStudy) -> dict[str, Any]:
         }
         files[f"images/{target}"] = {"target": target} | images
         files[f"targets/{target}"] = {"target": target} | probes
-    main_line = {
-        name: getattr(trained, name) for name in ("method", "split", "bound", "sampler", "neighbours", "dataset")
-    }
+    main_line = {name: getattr(trained, name) for name in SELECTORS}
     variants = list(vars(compared.variants))
     return files | {"table": {"targets": compared.targets, "variants": variants, "main": main_line}}
 

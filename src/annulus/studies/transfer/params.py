@@ -95,7 +95,7 @@ class Variants(Section):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MetaParams(OwnParams):
+class TransferParams(OwnParams):
     """The study's params.yaml."""
 
     targets: Names

@@ -9,8 +9,10 @@ from annulus.files.results import Number, read_metrics
 MAIN = "main"  # the variant whose gains over the others are computed
 SETTING = ("scale", "seeds", "classes", "train_images", "test_images", "ways", "shots", "episodes")
 
+SELECTORS = ("method", "split", "bound", "sampler", "neighbours", "dataset")  # that name the main line's algorithm
+
 Targets = Mapping[str, Mapping[str, Number]]  # each target's metrics
-Trained = Mapping[str, str]  # the main line's selectors that name its algorithm
+Trained = Mapping[str, str]  # choices of SELECTORS
 
 
 def read_targets(folder: Path, targets: Sequence[str]) -> dict[str, Mapping[str, Number]]:
