@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
+from annulus.config.params import filled
 from annulus.evals.segmentation import SegmentationSettings
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
@@ -15,7 +16,7 @@ PATHS = ["labelled", "segmented", "spaces"]
 
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
-    segments = Segments.of(paths.segmented, SegmentationSettings(**settings["decoder"]))
+    segments = Segments.of(paths.segmented, filled(SegmentationSettings, settings["decoder"]))
     runs = {
         (point["space"], seed): trial_of(point["run"], seed, settings["held_out_pairs"], segments=segments)
         for point in settings["points"]

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from annulus.device.distributed import process_group, rank
-from annulus.files.right import write_right
+from annulus.files.right import by_number, write_right
 from annulus.pipeline.stage import Results, run_resolved
 from annulus.running.processes import relaunch
 from annulus.studies.distillation.classifiers.saved import save_classifier
@@ -23,7 +23,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
             raise SystemExit
     classifier, fitted = runs[seed]
     save_classifier(classifier, paths.teacher)
-    write_right(paths.right, {name: {seed: bits} for name, bits in fitted.right.items()})
+    write_right(paths.right, by_number({seed: fitted.right}))
     return Results.of_seeds({seed: fitted.metrics}, written=done)
 
 

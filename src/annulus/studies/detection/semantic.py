@@ -10,6 +10,7 @@ from jaxtyping import Int64, UInt8
 from PIL import Image, ImageOps
 from torch import Tensor
 
+from annulus.config.params import filled
 from annulus.datasets.decode import opened
 from annulus.device.device import pick_device
 from annulus.encoders.encoder import load_encoder
@@ -61,7 +62,7 @@ def evaluate_segmentation(settings: Mapping[str, Any], key: tuple[str, int]) -> 
     folder by variant.
     """
     (variant, seed), device = key, pick_device()
-    params = SegmentsParams(**settings["segments"])
+    params = filled(SegmentsParams, settings["segments"])
     splits = splits_of(Path(settings["scenes"]), settings["kind"], settings["drop_empty"])
     encoder = load_encoder(Path(settings["encoders"][variant]) / f"{seed}.safetensors")
     train, test = (semantic(split, params.side) for split in splits)
