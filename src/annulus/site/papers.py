@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from annulus.report.page.markdown import claims, not_run, run
 from annulus.report.page.numbers import Numbers, numbers_of
 from annulus.report.papers.comparison import compare, load_figures, load_tables
 from annulus.report.papers.metrics import Metrics
-from annulus.studies.presets.preset import Preset, Presets
+from annulus.studies.presets.preset import Preset, Presets, overrides
 from annulus.studies.study import OwnStudy
 
 
@@ -92,18 +92,7 @@ def _parts(root: Path, key: str) -> list[str]:
 
 
 def _options(settings: Mapping[str, Any]) -> str:
-    words = (f"-S {shlex.quote(f'{name}={value}')}" for name, value in _leaves(settings))
-    return code(" ".join(words) or "as the study")
-
-
-def _leaves(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The keys of a tree of settings with their values, as `-S` takes them."""
-    for name, value in settings.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, f"{prefix}{name}.")
-        else:
-            text = str(value).lower() if isinstance(value, bool) else value
-            yield f"{prefix}{name}", "null" if value is None else text
+    return code(" ".join(overrides(settings)) or "as the study")
 
 
 def _listed(values: Iterable[Any]) -> str:

@@ -98,9 +98,7 @@ class Presets:
 
     def line(self, preset: Preset) -> str:
         """The shell command that runs the main line with the preset's settings."""
-        changes = self.changes(preset).items()
-        overrides = (shlex.quote(f"{key}={_value(value)}") for key, value in changes)
-        return " ".join(["dvc exp run", *(f"-S {override}" for override in overrides)])
+        return " ".join(["dvc exp run", *overrides(self.changes(preset))])
 
 
 def studies(root: Path) -> list[str]:
@@ -108,6 +106,11 @@ def studies(root: Path) -> list[str]:
     files = sorted(path for path in root.glob("stages/*/params.yaml") if path.parent.name != STUDY)
     names = [STUDY] if _file(root, STUDY).exists() else []
     return names + [path.parent.name for path in files if {"rows", "defaults"} <= read_tree(path).keys()]
+
+
+def overrides(changes: Mapping[str, Any]) -> list[str]:
+    """The options of `dvc exp run` that give keys of params.yaml these values, as words of a shell."""
+    return [f"-S {shlex.quote(f'{key}={_value(value)}')}" for key, value in changes.items()]
 
 
 def _file(root: Path, study: str) -> Path:
