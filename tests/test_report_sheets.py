@@ -20,7 +20,7 @@ def path(tmp_path):
 
 
 def of(path, root):
-    return next(sheet for name, sheet in zip(SHEETS, sheets(root), strict=True) if name == NAME)
+    return next(sheet for name, sheet in zip(SHEETS, sheets(Metrics(root)), strict=True) if name == NAME)
 
 
 def test_a_large_picture_comes_into_the_page_as_a_small_one(path, tmp_path):

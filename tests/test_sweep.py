@@ -26,6 +26,7 @@ pytest.importorskip("submitit", reason="submitit is not installed; it comes with
 
 from annulus.errors import InputError
 from annulus.files.images import save_images
+from annulus.files.results import write_text
 from annulus.running.checkpoint import hash_images
 from annulus.studies.runs import Trials, hash_trial, load_splits
 from annulus.studies.store import CachedRun
@@ -33,7 +34,7 @@ from annulus.sweep import places, study
 from annulus.sweep.command import main
 from annulus.sweep.places import Local, Slurm
 from annulus.sweep.watch import Watch
-from annulus.sweep.worker import StudyRun, Worker, note
+from annulus.sweep.worker import StudyRun, Worker
 
 pytestmark = pytest.mark.slow
 
@@ -338,7 +339,7 @@ class Killed(places.Executor):
     def start(self, worker: Worker, slots: list[int]) -> list:
         self.started += 1
         if self.begun:
-            note(self.notes / f"begun-0-{self.started}", "")
+            write_text(self.notes / f"begun-0-{self.started}", "")
         return [places.submitit.Job(self.notes, str(self.started))]
 
     def stop(self, jobs: list) -> None: ...
@@ -372,7 +373,7 @@ def test_a_preempted_job_leaves_its_slot_to_another_and_no_run_is_blamed(trials,
     notes.mkdir()
     sweep = Watch(trials(preempted={}), notes, Slurm(notes, 1, None, {}), None)
     sweep._start()
-    note(notes / "begun-0-811", "")
+    write_text(notes / "begun-0-811", "")
     for _ in range(2):
         sweep._bury()
         sweep._start()
@@ -401,7 +402,7 @@ def test_a_cluster_that_refuses_a_job_is_asked_again_while_others_go_on(trials, 
     sweep = Watch(trials(one={}, two={}), tmp_path, Busy(tmp_path, begun=False), None)
     sweep.slots = 1
     sweep._start()
-    note(tmp_path / "begun-0-1", "")
+    write_text(tmp_path / "begun-0-1", "")
     sweep.slots = 2
     for _ in range(3):
         sweep._start()

@@ -1,6 +1,6 @@
 """A comparison as a metrics file: `report` begins with one, of the main line over uniform negatives."""
 
-from annulus.compare.table import Comparison, Row
+from annulus.compare.table import Comparison, Row, digits
 from annulus.files.results import Number
 
 
@@ -41,4 +41,4 @@ def _of_seeds(comparison: Comparison, row: Row) -> dict[str, Number]:
 
 
 def _short(row: Row, value: float) -> float:
-    return round(value, 2 if row.number.endswith("_percent") else 4) + 0.0  # no -0.0
+    return round(value, digits(row.number)) + 0.0  # no -0.0

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from annulus.compare.all_runs import write_all_runs
 from annulus.compare.sides import files_of, repository
+from annulus.compare.table import digits
 from annulus.config.params import SECTION_OF
 from annulus.files.strict import finite, parse_json
 from annulus.pipeline.revision import WORKSPACE, Files, experiments
@@ -95,8 +96,7 @@ def _numbers(summary: Any) -> dict[str, str]:
         if number not in summary and number != "bound_nats":
             continue  # of images without classes
         half = number.replace("_percent", "_interval_percent")
-        digits = 2 if number.endswith("_percent") else 4
-        cells[number] = f"{finite(summary.get(number), number):.{digits}f}"
+        cells[number] = f"{finite(summary.get(number), number):.{digits(number)}f}"
         if half != number and half in summary:
             cells[number] += f" ± {finite(summary[half], half):.2f}"
     return cells

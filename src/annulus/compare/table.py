@@ -51,6 +51,11 @@ class Comparison(NamedTuple):
         return (1 - COVERAGE) * sum(bool(row.difference.half) for row in self.rows)
 
 
+def digits(number: str) -> int:
+    """Decimals with which a number is shown."""
+    return 2 if number.endswith("_percent") else 4
+
+
 def compare(base: Side, head: Side) -> Comparison:
     """The numbers that both sides have, where both belong to their parameters.
 

@@ -2,7 +2,7 @@
 
 from annulus.compare.escaped import code, safe, ticks
 from annulus.compare.sides import Side
-from annulus.compare.table import Comparison, Row
+from annulus.compare.table import Comparison, Row, digits
 
 HEADS = ("number", "base", "head", "difference", "verdict")
 NO_TABLE = "No numbers are compared, since those in metrics/ are of something else."
@@ -54,14 +54,13 @@ def _seeds(side: Side) -> str:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    digits = 2 if row.number.endswith("_percent") else 4
-    half = row.difference.half
-    bounds = "" if half is None else f" ± {half:.{digits}f}"
+    short, half = digits(row.number), row.difference.half
+    bounds = "" if half is None else f" ± {half:.{short}f}"
     return (
         row.number,
-        f"{row.base:.{digits}f}",
-        f"{row.head:.{digits}f}",
-        f"{row.difference.mean:+.{digits}f}{bounds}",
+        f"{row.base:.{short}f}",
+        f"{row.head:.{short}f}",
+        f"{row.difference.mean:+.{short}f}{bounds}",
         row.verdict,
     )
 

@@ -24,6 +24,7 @@ HEIF_SUFFIXES = {".heic", ".heif", ".hif"}
 SUFFIXES |= HEIF_SUFFIXES
 SUFFIXES |= {".jxl", ".psd", ".svg", ".dng", ".cr2", ".nef", ".arw"}  # not read, but not overlooked
 ORIENTATION = 0x0112  # EXIF's tag; 1: upright
+SPREAD = {"L;2": 85, "L;4": 17}  # Pillow spreads a PNG's grey levels of few bits over 0 to 255
 FILES_AT_ONCE = 64  # a thread's portion: enough to make its start cheap
 
 
@@ -167,8 +168,8 @@ def is_image(path: Path) -> bool:
 
 def _in_pixels(transparent: Any, coded: str) -> Any:
     """A PNG's transparent level or colour, which it gives in its own depth, as Pillow gives its pixels."""
-    if coded in ("L;2", "L;4"):
-        return transparent * (85 if coded == "L;2" else 17)
+    if coded in SPREAD:
+        return transparent * SPREAD[coded]
     return tuple(level >> 8 for level in transparent) if coded == "RGB;16B" else transparent
 
 

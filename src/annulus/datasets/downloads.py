@@ -35,7 +35,7 @@ def open_download(name: str, root: Path, image_size: int, unlabelled: bool = Fal
     archive = root / kind.filename
     stood_there = archive.exists()
     try:
-        with patience(SECONDS_OF_SILENCE):
+        with patience():
             sets = {split: _open(kind, root, split, unlabelled) for split in ("train", "test")}
     except (OSError, RuntimeError, EOFError, tarfile.TarError, http.client.HTTPException) as error:
         another = archive.is_file() and not check_integrity(str(archive), kind.tgz_md5)
@@ -82,10 +82,10 @@ def _source(images: CIFAR10 | STL10, image_size: int) -> Source:
 
 
 @contextmanager
-def patience(seconds: float) -> Iterator[None]:
-    """Torchvision's downloads inside end with an error when a server is silent for so long."""
+def patience() -> Iterator[None]:
+    """Torchvision's downloads inside end with an error when a server is silent."""
     before = socket.getdefaulttimeout()
-    socket.setdefaulttimeout(seconds)
+    socket.setdefaulttimeout(SECONDS_OF_SILENCE)
     try:
         yield
     finally:

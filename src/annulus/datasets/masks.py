@@ -11,7 +11,7 @@ from jaxtyping import Int64, UInt8
 from PIL import Image, ImageOps
 from torch import Tensor
 
-from annulus.datasets.decode import opened, orientation, reason
+from annulus.datasets.decode import SPREAD, opened, orientation, reason
 from annulus.datasets.folder import composed, entries, images_of, named, of_files
 from annulus.datasets.source import Files, Source, encoded
 from annulus.errors import InputError
@@ -19,7 +19,6 @@ from annulus.files.images import IGNORED
 
 LAYOUT = "{train,test}/images/NAME.jpg and {train,test}/labels/NAME.png"
 ANY = ("any",)  # the one class of all images
-SPREAD = {"L;2": 85, "L;4": 17}  # Pillow spreads a PNG's grey levels of few bits over 0 to 255
 
 
 def open_masks(dataset: str, root: Path, image_size: int) -> dict[str, Source]:

@@ -11,8 +11,9 @@ from submitit import Job
 from tqdm import tqdm
 
 from annulus.errors import InputError
+from annulus.files.results import write_text
 from annulus.sweep.places import Executor
-from annulus.sweep.worker import StudyRun, Worker, note
+from annulus.sweep.worker import StudyRun, Worker
 
 LOOK_SECONDS = 0.5
 REFUSED_SECONDS = 60.0  # until a cluster that has refused a job is asked again
@@ -116,7 +117,7 @@ class Watch:
             if number is None and kills >= MOST_KILLS:
                 raise InputError(f"{kills} workers were killed before they took a trial; {last}")
             if number is not None and kills >= MOST_KILLS:
-                note(self.notes / f"failed-{number}", f"{kills} workers were killed at it; {last}")
+                write_text(self.notes / f"failed-{number}", f"{kills} workers were killed at it; {last}")
             elif number is not None:
                 self._say(f"{self.trials[number].name}: its worker was killed; another one goes on where it stood")
 

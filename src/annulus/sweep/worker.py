@@ -79,7 +79,7 @@ class Worker(Checkpointable):
         return cached.read() is not None or (self.notes / f"failed-{number}").exists()
 
     def _train(self, number: int, job: StudyRun, runs: Trials, cached: CachedRun) -> None:
-        note(self.notes / f"begun-{number}-{JobEnvironment().job_id}", "")
+        write_text(self.notes / f"begun-{number}-{JobEnvironment().job_id}", "")
         progress.begin(job.name, progress.Display().show)
         started = time.monotonic()
         try:
@@ -89,11 +89,6 @@ class Worker(Checkpointable):
         except Exception as error:  # the other jobs go on
             log.error("%s", traceback.format_exc())
             sentence = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
-            note(self.notes / f"failed-{number}", sentence)
+            write_text(self.notes / f"failed-{number}", sentence)
         else:
-            note(self.notes / f"done-{number}", f"{time.monotonic() - started:.3f}")
-
-
-def note(path: Path, text: str) -> None:
-    """Write a note, whole."""
-    write_text(path, text)
+            write_text(self.notes / f"done-{number}", f"{time.monotonic() - started:.3f}")

@@ -34,7 +34,7 @@ from annulus.report.claims.truth import (
 )
 
 # How tightly a text binds: what binds less than its surroundings stands in parentheses.
-OR, AND, NOT, COMPARISON, SUM, PRODUCT, SIGN, WHOLE = range(8)
+OR, AND, NOT, COMPARISON, SUM, PRODUCT, WHOLE = range(7)
 
 Operand = Union["Term", int, float]
 

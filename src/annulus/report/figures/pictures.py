@@ -39,8 +39,8 @@ class Tile:
 
     source: str
     name: str
-    same: bool | None = None
-    similarity: float | None = None
+    same: bool | None
+    similarity: float | None
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def pictures(root: Path) -> Pictures:
     """
     if is_other(root, "data/main/examples.safetensors"):
         raise NoPictures("data/main/examples.safetensors is of another run than dvc.lock names", "make repro")
-    examples = _arrays(root, "examples.safetensors")
+    examples = _examples(root)
     train, test = (_Images(root, f"images/{split}.safetensors") for split in ("train", "test"))
     neighbours = []
     similarities = examples.get("test_similarity")
@@ -141,10 +141,10 @@ def _path(root: Path, name: str) -> Path:
     return path
 
 
-def _arrays(root: Path, name: str) -> dict[str, np.ndarray]:
-    """A packed file's arrays."""
+def _examples(root: Path) -> dict[str, np.ndarray]:
+    """The arrays of the diagnostics' examples."""
     try:
-        with safe_open(_path(root, name), framework="numpy") as file:
+        with safe_open(_path(root, "examples.safetensors"), framework="numpy") as file:
             return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
     except (OSError, SafetensorError, ValueError) as error:
-        raise NoPictures(f"data/main/{name} cannot be read: {error}") from error
+        raise NoPictures(f"data/main/examples.safetensors cannot be read: {error}") from error

@@ -181,7 +181,7 @@ def gather(root: Path, now: datetime) -> Report:
         diagnostics=by_seed(metrics, "main/diagnostics.json", "The encoder after the last epoch"),
         diagnostics_figures=sections["diagnostics"],
         pictures=grids(root),
-        sheets=sheets(root),
+        sheets=sheets(metrics),
         broken=metrics.broken,
         counts={verdict: tally[verdict] for verdict in VERDICTS if tally[verdict]},
     )

@@ -1,7 +1,6 @@
 """Sheets of pictures that studies draw: PNG files beside their metrics."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from PIL import Image
 
@@ -66,9 +65,9 @@ class Sheet:
     source: str
 
 
-def sheets(root: Path) -> list[Sheet | Empty]:
+def sheets(metrics: Metrics) -> list[Sheet | Empty]:
     """Every sheet, or why it is not there."""
-    return [_sheet(Metrics(root), name, *words) for name, words in SHEETS.items()]
+    return [_sheet(metrics, name, *words) for name, words in SHEETS.items()]
 
 
 def _sheet(metrics: Metrics, name: str, title: str, finding: str) -> Sheet | Empty:

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 from torchvision import datasets
 
-from annulus.datasets.downloads import SECONDS_OF_SILENCE, patience
+from annulus.datasets.downloads import patience
 from annulus.datasets.source import Source
 from annulus.files.regular import check_regular, read_text
 from annulus.studies.transfer.crops import source_from_boxes
@@ -35,7 +35,7 @@ def open_archive(target: str, root: Path, image_size: int) -> dict[str, Source]:
         "vggflower": _flowers,
         "omniglot": _omniglot,
     }
-    with patience(SECONDS_OF_SILENCE):
+    with patience():
         if target in opens:
             return opens[target](root, image_size)
         return _digits(datasets.MNIST if target == "mnist" else datasets.FashionMNIST, root, image_size)

@@ -11,13 +11,13 @@ import torch
 from jaxtyping import Int64, UInt8
 from torch import Tensor
 
-from annulus.datasets.downloads import resized
 from annulus.datasets.draws import Draws, cosine_sine
 from annulus.datasets.outlines import OUTLINES
 from annulus.datasets.shapes import FRAME, TURN, Placed, Plane, axes, colour, covered, grained
 from annulus.datasets.source import Source
 from annulus.datasets.textures import wave
 from annulus.device.rng import derive
+from annulus.studies.transfer.folders import grey
 
 UNSEEN = 500  # of scikit-learn's digits, the last ones, for testing; the first 1,297 are for training
 IMAGES = {"train": 20_000, "test": 5_000}  # of a generated target where no limit is given
@@ -37,7 +37,7 @@ def open_digits(image_size: int) -> dict[str, Source]:
 
     def source(part: slice) -> Source:
         def read(rows: Int64[Tensor, " k"]) -> tuple[UInt8[Tensor, "k 3 h w"], Mapping[int, str]]:
-            return resized(pixels[part][rows][:, None], image_size).expand(-1, 3, -1, -1).contiguous(), {}
+            return grey(pixels[part][rows], image_size), {}
 
         return Source(tuple("0123456789"), labels[part], read)
 
