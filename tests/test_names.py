@@ -1,11 +1,18 @@
-"""Every name in the code is defined: ruff's F821, which the linter leaves out, as jaxtyping's shapes are strings."""
+"""Every name in the code is defined: ruff's F821, which the linter leaves out, as jaxtyping's shapes are strings.
 
+And each room imports only from those that are listed above it.
+"""
+
+import ast
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 from declared import ROOT
+
+LIBRARY = ROOT / "src/annulus"
 
 
 def undefined(*places: Path) -> list[str]:
@@ -27,3 +34,18 @@ def test_every_name_is_defined(tmp_path):
     assert [fault.partition("Undefined ")[2] for fault in undefined(tmp_path)] == [
         f"name `{name}`" for name in ("Float", "Tensor", "torch")
     ]
+
+
+def test_each_room_imports_only_from_those_above_it_in_both_lists():
+    rooms = re.findall(r"^    (\w+) {2,}", ast.get_docstring(ast.parse((LIBRARY / "__init__.py").read_text())), re.M)
+    places = {path.stem for path in LIBRARY.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert {*rooms} == places - {"__init__", "__main__"}
+    table = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", (LIBRARY / "README.md").read_text(), re.M)
+    listed = [name for row in table for name in re.findall(r"\w+", row) if name in rooms]
+    assert sorted(listed) == sorted(rooms)
+    for path in LIBRARY.rglob("*.py"):
+        room = path.relative_to(LIBRARY).parts[0].removesuffix(".py")
+        imports = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)]
+        for name in {node.module.split(".")[1] for node in imports if (node.module or "").startswith("annulus.")}:
+            for order in (rooms, listed):
+                assert room in ("__init__", "__main__") or order.index(name) <= order.index(room), (path, name)

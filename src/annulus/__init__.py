@@ -4,9 +4,9 @@ Rooms in the order in which data flows through them; each imports only from thos
 
     errors         the exception that a user meets, and which optional packages are missing
     late           imports: public names when they are first asked for; torch without a search for garbage
+    settings       base of all settings, with their limits
     device         devices, processes, threads, random generators, kernels, checks
     files          what stages hand to one another, whole or untouched
-    config         what params.yaml may hold, as strict models
     views          which views: augmentations of whole batches
     negatives      which negatives: samplers, clusters, neighbours, annealing
     bounds         which bound: scores to nats
@@ -14,17 +14,18 @@ Rooms in the order in which data flows through them; each imports only from thos
     encoders       networks, and their frozen features
     methods        who holds the keys: the three questions put together
     evals          kNN, linear probe, segmentation decoder; intervals, headline numbers
-    diagnostics    embeddings and negatives of snapshots; the picture of the annulus
     running        worker processes, progress, checkpoints, the hash of the code
     training       the loop, and what sets it up
     gpu            `annulus check-gpu`: what is right and fast on this machine's GPU
+    datasets       where images come from
+    config         params.yaml, read into the rooms' settings
+    diagnostics    embeddings and negatives of snapshots; the picture of the annulus
     pipeline       stages, provenance, MLflow
-    datasets       where images come from, for `prepare`
     look           own images before any training: counts, duplicates, a sheet of views
     compare        two variants of the main line, number by number
     export         an encoder as a folder or file that other programs load, with a model card
-    report         all that was measured as one page, beside the papers
     studies        a folder for each study, and what they share
+    report         all that was measured as one page, beside the papers
     sweep          all runs of a study in parallel, here or on a cluster
     site           the documentation site (`make docs`)
 
