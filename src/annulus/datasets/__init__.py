@@ -1,1 +1,1 @@
-"""Image sets and their preparation; only the stage `prepare` imports this."""
+"""Image sets, generated, of files or downloaded, and their preparation as packed files."""

@@ -7,7 +7,8 @@ In the order in which it is put together:
     figures        figures and pictures
     page           every section, gathered from what exists, as HTML and as Markdown
     front          two figures in README
-    readme         tables of metrics/RESULTS.md
+    readme         tables of README and metrics/RESULTS.md
+    public_page    the list of public names
 """
 
 from annulus.errors import require

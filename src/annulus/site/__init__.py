@@ -3,6 +3,7 @@
 sections       Markdown files cut at their headings; pages put together of them, with every link led to its page
 papers         a page for each paper: settings, claims, tables
 reference      a page for each public module
+doctests       examples of its docstrings as blocks of code
 notebooks      notebooks, run, as Markdown
 build          all pages as a folder, and MkDocs over it
 """

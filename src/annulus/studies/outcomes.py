@@ -17,8 +17,6 @@ SHOWN = "nn1_top1_percent"  # the papers' figures show the nearest neighbour's a
 
 Point = tuple[str, Any]  # a series, and the value that the sweep takes there; None without a sweep
 BySeed = Mapping[int, Bits]  # which test images are right
-
-
 Runs = Mapping[int, Outcome]  # of one variant, by seed
 
 

@@ -1,7 +1,8 @@
 """Detection, segmentation and keypoints: annotated pictures, detectors on frozen encoders, average precision.
 
 annotated          pictures with boxes, masks and keypoints, and detections in them
-records            annotation files in JSON, checked
+records, objects, segmentations, faults
+                   annotation files in JSON, checked
 image_files        checks that the images exist and have the annotated sizes
 coco, lvis, voc    the three formats
 splits             training and test pictures, from the folders of a data set

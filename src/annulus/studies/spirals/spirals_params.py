@@ -1,4 +1,4 @@
-"""Sections of the params.yaml of studies of toys."""
+"""Sections of the params.yaml of the study of spirals."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal

@@ -6,7 +6,7 @@ archives    torchvision's sets, downloaded on first use
 layouts     files and download page of each target's root
 folders     sets whose archives are unpacked by hand: CUB, fungi, Quick, Draw!
 crops       boxes of MS COCO as images
-build       a target by its name
+target      a target by its name
 prepared    its images, limited and packed
 classes     classes of episodes
 sheet       a picture of some images of each
