@@ -127,6 +127,15 @@ def test_a_state_that_was_let_go_serves_the_same_computation_until_another_stage
     assert state(key={"other": 1}) == {"epoch": 3}
 
 
+def test_a_state_that_another_process_uses_is_left_to_that_one(checkout):
+    with Checkpoint("pretrain", KEY) as used:
+        used.save({"epoch": 3})
+        let_go([Checkpoint("pretrain", KEY)])
+        assert used.load() == {"epoch": 3}
+    clear()
+    assert state() == {"epoch": 3}
+
+
 def test_what_an_experiment_beside_let_go_stays_while_its_folder_is_there(checkout, tmp_path):
     """DVC may still copy its outputs."""
     beside = tmp_path / "experiment"

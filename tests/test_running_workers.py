@@ -21,7 +21,7 @@ from annulus.errors import InputError
 from annulus.negatives.samplers import Ball, Ring
 from annulus.running import progress
 from annulus.running import workers as module
-from annulus.running.checkpoint import Checkpoint, clear
+from annulus.running.checkpoint import Checkpoint, LockedError, clear
 from annulus.running.workers import ResumableTasks, end_with, map_processes, map_seeds
 
 
@@ -131,6 +131,15 @@ def slow_once(settings, key) -> dict:
     if not Path(f"slow-{key}").exists():
         Path(f"slow-{key}").touch()
         signal.pause()
+    return {"key": key}
+
+
+def side_by_side(settings, key) -> dict:
+    """Begins where two processes compute, and goes on to a piece that neither has begun."""
+    piece(settings, key)
+    if key < 2:
+        wait_for("second", 1)
+    time.sleep(0.2)
     return {"key": key}
 
 
@@ -384,3 +393,35 @@ def test_the_workers_of_a_killed_stage_end_with_it_and_it_can_be_run_again(cores
         with suppress(InputError):  # for a moment: process N is already computing this variant
             found = ResumableTasks("a stage", {}, slow_once).run([1, 2])
     assert found == {1: {"key": 1}, 2: {"key": 2}}
+
+
+def test_a_stage_that_is_begun_twice_shares_its_pieces_and_neither_fails(cores, monkeypatch):
+    """Each would come to a piece that the other holds, as of experiments that DVC runs beside each other."""
+    cores(2)
+    monkeypatch.setattr(progress, "say", lambda line: Path("second").touch())
+
+    def run() -> None:
+        tasks = ResumableTasks("a stage", {}, side_by_side)
+        found = tasks.run([0, 1, 2, 3])
+        assert found == {key: {"key": key} for key in range(4)}
+        tasks.done()
+
+    stages = [get_context("fork").Process(target=run) for _ in range(2)]
+    stages[0].start()
+    wait_for("begun", 1)
+    stages[1].start()
+    for stage in stages:
+        stage.join(60)
+    assert [stage.exitcode for stage in stages] == [0, 0]
+    assert sorted(begun()) == ["0", "1", "2", "3"]
+
+
+def test_of_a_group_of_processes_none_waits_for_what_another_group_computes(monkeypatch):
+    """The others would wait for it at their next common step, which ends after half an hour."""
+    monkeypatch.setattr(module, "world_size", lambda: 2)
+
+    def held(item: int) -> int:
+        raise LockedError("another computes it")
+
+    with pytest.raises(LockedError, match="another computes it"):
+        list(map_processes(held, [1]))

@@ -229,9 +229,9 @@ def seconds_to_next_save(seconds: float) -> float:
 
 
 def let_go(checkpoints: Iterable[Checkpoint]) -> None:
-    """Let the states of computations go whose outputs are written."""
+    """Let the states of computations go whose outputs are written, but for those that another process uses now."""
     for checkpoint in checkpoints:
-        with checkpoint:
+        with suppress(LockedError), checkpoint:
             checkpoint.let_go()
 
 

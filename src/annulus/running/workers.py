@@ -28,7 +28,7 @@ from annulus.device.distributed import world_size
 from annulus.device.threads import cores
 from annulus.errors import InputError
 from annulus.running import progress
-from annulus.running.checkpoint import Checkpoint, let_go
+from annulus.running.checkpoint import Checkpoint, LockedError, let_go
 from annulus.running.code import hash_code
 
 try:
@@ -41,6 +41,7 @@ Result = TypeVar("Result")
 
 CPU = torch.device("cpu")
 LOOK_SECONDS = 1.0  # between two looks at another process, where it cannot be waited for
+FIRST_WAIT, LONGEST_WAIT = 0.25, 8.0  # seconds between two looks at what another process computes
 INTERRUPTS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 log = logging.getLogger("annulus")
@@ -60,6 +61,8 @@ def map_processes(
 
     A CPU runs about one process per core, each with `threads` threads; GPUs run one process each. Progress is shown
     under `names`. There is no worker process for a single item with several threads, nor with a single GPU.
+
+    What another process computes at this moment is waited for: two that begin the same items share them.
 
     Raises:
         InputError: where processes have nothing to lock with; when a worker was killed.
@@ -207,7 +210,25 @@ def _one_by_one(compute: Callable[[Item], Result], items: Sequence[Item], names:
     with closing(progress.Display(len(items))) as display:
         for name, item in zip(names, items, strict=True):
             progress.begin(name, display.show)
-            yield compute(item)
+            yield _awaited(compute, item)
+
+
+def _awaited(compute: Callable[[Item], Result], item: Item) -> Result:
+    """The item's result, once no other process computes it.
+
+    If each of two processes ended at what the other holds, both would.
+    """
+    wait = FIRST_WAIT
+    while True:
+        try:
+            return compute(item)
+        except LockedError as error:
+            if world_size() > 1:  # the others of the group wait for this one, and no longer than half an hour
+                raise
+            if wait == FIRST_WAIT:
+                progress.say(f"{error} (this process waits)")
+        time.sleep(wait)
+        wait = min(2 * wait, LONGEST_WAIT)
 
 
 def _show(reports: SimpleQueue, runs: int) -> None:
@@ -250,4 +271,4 @@ def _computed(name: str, item: Item) -> bytes:
     work.
     """
     progress.rename(name)
-    return pickle.dumps(_compute(item))
+    return pickle.dumps(_awaited(_compute, item))

@@ -1,6 +1,5 @@
 """The runs of one stage, several at a time: one per core on a CPU, one per GPU."""
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from annulus.evals.linear_settings import LinearBudget, LinearSettings
 from annulus.files.images import ImageSet, load_images
 from annulus.files.results import Number
 from annulus.running import progress
-from annulus.running.checkpoint import Checkpoint, LockedError, hash_images
+from annulus.running.checkpoint import Checkpoint, hash_images
 from annulus.running.code import hash_code
 from annulus.running.workers import map_processes
 from annulus.studies.closeness import closeness
@@ -28,8 +27,6 @@ from annulus.training.loop import Training
 from annulus.training.run import Run
 from annulus.training.setup import build_training
 from annulus.views.learned import LearnedSplit
-
-LOOK_SECONDS = 1.0  # between two looks at a run that another process trains
 
 
 @dataclass(frozen=True)
@@ -153,16 +150,9 @@ class Trials:
         return build_training(trial.run, self.splits.train, self.splits.validation, self.device)
 
     def _one(self, trial: Trial) -> Outcome:
-        cached, announced = self.cached(trial), False
-        while True:
-            try:
-                with cached.checkpoint:
-                    return cached.read() or self.train(trial, cached)
-            except LockedError as error:
-                if not announced:
-                    progress.say(f"{error} (this process waits)")
-                announced = True
-                time.sleep(LOOK_SECONDS)
+        cached = self.cached(trial)
+        with cached.checkpoint:
+            return cached.read() or self.train(trial, cached)
 
 
 def run_name(key: Any) -> str:
