@@ -4,14 +4,20 @@ import ast
 import json
 import re
 import shlex
+from contextlib import suppress
+from typing import get_type_hints
 
 import pytest
+import yaml
 from by_path import pipeline, read_yaml, script
 from checkout import Checkout
 from declared import ROOT, missing_and_spare, script_of
 from dvc.utils.hydra import apply_overrides
+from stated import TREE
 
-from annulus.studies.transfer.target_tables import SELECTORS
+from annulus.config.params import SECTION_OF
+from annulus.errors import InputError
+from annulus.studies.study import MainStudy, OwnStudy
 
 FILES = [ROOT / "dvc.yaml", *sorted(ROOT.glob("stages/*/dvc.yaml"))]
 PIPELINES = {path.parent.name if path.parent != ROOT else "main": pipeline(path) for path in FILES}
@@ -29,6 +35,11 @@ def names(stage: dict, *kinds: str) -> list[str]:
     """Paths of lists that may hold `path: {options}` entries."""
     entries = [entry for kind in kinds for entry in stage.get(kind, [])]
     return [next(iter(entry)) if isinstance(entry, dict) else entry for entry in entries]
+
+
+def kind_of(study: str) -> type[OwnStudy]:
+    """The study as its settings script reads it."""
+    return get_type_hints(script(script_of(PIPELINES[study]["stages"]["settings"])).main)["study"]
 
 
 def test_a_stage_declares_every_room_that_it_reaches():
@@ -122,10 +133,24 @@ def test_all_parameters_of_a_study_pass_through_its_settings_stage_and_a_matrix_
             assert not [row for row in rows if set('./"') & set(str(row))]
 
 
-@pytest.mark.parametrize("study", ["detection", "transfer"])
-def test_an_edit_of_the_main_line_s_algorithm_names_it_anew_in_the_tables_of_a_study_of_its_encoders(study):
-    watched = {one for one in PIPELINES[study]["stages"]["settings"]["params"] if isinstance(one, str)}
-    assert watched >= set(SELECTORS)
+@pytest.mark.parametrize("study", [name for name in STUDIES if kind_of(name) is MainStudy])
+def test_a_study_of_the_main_line_declares_each_choice_of_the_root_that_its_settings_hold(study, tmp_path):
+    settings, own = PIPELINES[study]["stages"]["settings"], ROOT / "stages" / study / "params.yaml"
+    root = tmp_path / "params.yaml"
+
+    def files(**changes: str) -> dict:
+        root.write_text(yaml.safe_dump(TREE | changes), encoding="utf-8")
+        return script(script_of(settings)).main(MainStudy(root, own))
+
+    before, held = files(), []
+    for selector, section in SECTION_OF.items():
+        for choice in TREE[section]:
+            with suppress(InputError):  # two choices that do not go together
+                if files(**{selector: choice}) != before:
+                    held.append(selector)
+                    break
+    assert held
+    assert not set(held) - set(names(settings, "params")), "to add to the params: an edit there would run nothing"
 
 
 @pytest.mark.parametrize("path", ["params.yaml", "stages/algorithms/params.yaml"])
