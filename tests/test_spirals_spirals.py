@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from annulus.errors import InputError
 from annulus.studies.spirals import spirals as module
 from annulus.studies.spirals.spirals import build_encoder, read_out, row, spirals, train_encoder, train_spirals, view
 from annulus.studies.spirals.spirals_params import SearchParams, SpiralsParams
@@ -111,3 +112,9 @@ def test_a_piece_repeats_itself_and_its_row_is_over_seeds():
     assert found["verdict"] == "base"
     assert found["ceiling_nats"] == pytest.approx(math.log(8))
     assert found["bound_nats"] == pytest.approx(math.log(8) - (first["curve"][-1] + other["curve"][-1]) / 2)
+
+
+def test_a_training_that_diverges_says_where_and_names_the_learning_rate():
+    diverging = replace(PARAMS, learning_rate=1000.0, hidden=128, layers=4)
+    with pytest.raises(InputError, match=r"no longer finite at iteration \d \(noise 0.5, seed 1\) with .* 1000; lower"):
+        train_spirals(diverging, (0.5, 1))

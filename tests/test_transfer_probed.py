@@ -55,6 +55,12 @@ def shared(tmp_path, empty_checkout):
     return own | {"images": tmp_path / "target", "encoders": folders}
 
 
+def test_too_few_images_for_the_episodes_are_refused_before_any_feature_is_taken(shared, monkeypatch):
+    monkeypatch.setattr("annulus.studies.transfer.probed.extract", None)
+    with pytest.raises(InputError, match=r"^few_shot: an episode has 9 classes with 2 \+ 3 images each, .* lower"):
+        evaluate_transfer(shared | {"few_shot": FEW | {"ways": 9}}, ("main", 0))
+
+
 def test_images_are_normalised_by_the_target_s_training_images(shared):
     train = shifted(stripes(60, 3), 30)
     encoder = load_encoder(shared["encoders"]["main"] / "0.safetensors")

@@ -19,6 +19,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     seeds, encoders = settings["seeds"], {name: getattr(paths, name) for name in (MAIN, "uniform", "untrained")}
     train, test = splits_of(paths.images)  # before the workers are forked
     weights = [folder / f"{seed}.safetensors" for folder in encoders.values() for seed in seeds]
+    # Read here: what was computed with other files of class splits is not taken for these.
     classes = test_classes(settings["target"], test.classes, settings["few_shot"]["class_splits"])
     inputs = {"images": paths.images, "encoders": encoders, "hashes": hash_files(paths.images, *weights)}
     shared = {**settings, **inputs, "episodes_seed": seeds[0], "episode_classes": classes}

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from annulus.bounds.infonce import infonce
 from annulus.device.rng import generator
+from annulus.errors import InputError
 from annulus.evals.intervals import over_seeds, verdict
 from annulus.files.results import Number
 from annulus.methods.critics import scaled
@@ -101,7 +102,11 @@ def train_spirals(params: SpiralsParams, key: tuple[float, int]) -> Mapping[str,
 
 
 def train_encoder(encoder: nn.Module, train: Spirals, params: SpiralsParams, noise: float, seed: int) -> list[float]:
-    """IR on views with this noise; the mean loss in nats of each of `curve_points` stretches of training."""
+    """IR on views with this noise; the mean loss in nats of each of `curve_points` stretches of training.
+
+    Raises:
+        InputError: when a point has left the plane, with the iteration, the noise, the seed and the rate.
+    """
     bank = MemoryBank(params.points, 2, params.bank_rate, generator(seed, "bank"))
     seen, order, draws = (generator(seed, name) for name in ("views", "order", "negatives"))
     with torch.no_grad():
@@ -112,7 +117,13 @@ def train_encoder(encoder: nn.Module, train: Spirals, params: SpiralsParams, noi
     losses = torch.zeros(params.iterations)
     for step in range(params.iterations):
         index = torch.randint(params.points, (params.batch_size,), generator=order)
-        queries = F.normalize(encoder(view(train.points[index], noise, seen)), dim=1)
+        plane = encoder(view(train.points[index], noise, seen))
+        if not plane.norm(dim=1).isfinite().all():
+            raise InputError(
+                f"spirals: a point's place is no longer finite at iteration {step + 1} (noise {noise:g}, seed {seed}) "
+                f"with learning rate {params.learning_rate:g}; lower it"
+            )
+        queries = F.normalize(plane, dim=1)
         drawn = torch.randint(params.points, (params.negatives,), generator=draws)  # the same for the whole batch
         of_queries = scaled(queries, params.temperature)
         negatives = (of_queries @ bank.rows[drawn].T).masked_fill(drawn == index[:, None], -torch.inf)

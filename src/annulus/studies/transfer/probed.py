@@ -60,12 +60,13 @@ def evaluate_transfer(shared: Mapping[str, Any], key: tuple[str, int]) -> Mappin
     (variant, seed), device = key, pick_device()
     probe, few = filled(ProbeParams, shared["probe"]), filled(FewShotParams, shared["few_shot"])
     train, test = splits_of(shared["images"])
+    # First: images that are too few for the episodes are refused before an hour's probe.
+    classes, random = shared["episode_classes"], generator(shared["episodes_seed"], "episodes", shared["target"])
+    episodes = draw_episodes(test.labels, classes, few.ways, few.shots, few.queries, few.episodes, random)
     encoder = normalised(load_encoder(shared["encoders"][variant] / f"{seed}.safetensors"), train)
     layers = sorted({probe.layer, "pooled"})
     known, asked = (extract(encoder, images, layers, device) for images in (train, test))
     linear = probe_features(known, asked, *probe.linear, seed=seed, device=device)
-    random = generator(shared["episodes_seed"], "episodes", shared["target"])
-    episodes = draw_episodes(test.labels, shared["episode_classes"], few.ways, few.shots, few.queries, few.episodes, random)
     shares = accuracies(asked.layer("pooled"), known.layer("pooled").mean(dim=0), episodes, few.classifier)
     return {"linear": linear.right["top1_percent"].astype(float).tolist(), "few_shot": shares.tolist()}
 
