@@ -141,6 +141,8 @@ IR = "tables/mutualinfo.table1/methods/IR"
             [],
             "pairs.supervised-rgbb: no 'supervised-rgbb'; did you mean 'sup",
         ),
+        ("view_learning", "held_out_pairs", 1501, "1501 is more than the 1500 test images of scale demo; take fewer"),
+        ("view_learning", "learning/all/batch_size", 1, "batch_size: 1 refused; .* greater than or equal to 2"),
         (
             "view_learning",
             "rates/demo/equal/generator_rate",

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from annotated_types import Gt, Le
+from annotated_types import Ge, Gt, Le
 
 from annulus.encoders.config import Backbone
-from annulus.settings import Depth, Positive, Rate, Rows, Section, Steps, Temperature, Width
+from annulus.settings import Depth, Positive, Rate, Section, Steps, Temperature, Width
 from annulus.views.settings import ViewSet
 
 SEEN = ["datasets.${dataset}.view_size", "view_sets.${views}", "backbones.${backbone}"]  # `Seen`, by dvc.yaml's names
@@ -33,7 +33,7 @@ class GeneratorParams(Section):
     gain: Positive  # that its fresh weights are multiplied by: the larger, the less it is like the identity
     learns: Literal["nothing", "unsupervised", "supervised", "semi-supervised"]
     steps: Steps  # each of the estimators, then of the generator
-    batch_size: Rows
+    batch_size: Annotated[int, Ge(2), Le(2**24)]  # one image is told apart from no other
     temperature: Temperature  # of the estimators' scores
     embedding_dim: Width
     generator_rate: Rate

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from annotated_types import MinLen
 
+from annulus.config.all_params import AllParams
 from annulus.config.file import checked
 from annulus.config.params import Name, plain
 from annulus.errors import InputError, nearest, shown
@@ -44,6 +45,22 @@ class ViewLearningParams(StudyParams):
             for name in (generator, *others):
                 if name not in self.generators:
                     raise ValueError(f"pairs.{generator}: no {name!r}{nearest(name, self.generators)}")
+
+
+def check_pairs(own: ViewLearningParams, images: AllParams, source: str) -> None:
+    """Refuse more held-out pairs than test images before any generator learns, where the images are counted.
+
+    `images`: the settings of the study's images; `source` names the study's file.
+
+    Raises:
+        InputError: with both numbers.
+    """
+    most = images.get("scales.${scale}.prepare").test_images
+    if most is not None and own.held_out_pairs > most:
+        raise InputError(
+            f"{source}: held_out_pairs: {own.held_out_pairs} is more than the {most} test images of scale "
+            f"{own.scale}; take fewer pairs"
+        )
 
 
 def generator_of(study: Study, own: ViewLearningParams, name: str) -> GeneratorParams:
