@@ -102,6 +102,15 @@ def test_large_numbers_are_finite_unless_float32_cannot_hold_them():
         knn.search(bank * 1e20, bank[1:], 2)
 
 
+def test_neighbours_are_those_of_full_precision_under_autocast():
+    bank, queries = clouds(60, seed=0), clouds(40, seed=1)
+    similarity, rows = knn.search(bank.layers["pooled"], queries.layers["pooled"], 5)
+    with torch.autocast("cpu"):
+        found = knn.search(bank.layers["pooled"], queries.layers["pooled"], 5)
+    assert torch.equal(found[0], similarity)
+    assert torch.equal(found[1], rows)
+
+
 @pytest.mark.parametrize("factor", [1e-15, 1e-30, 1e20, 1e30])
 def test_short_and_long_rows_have_the_neighbours_of_their_directions(factor, generator):
     bank, queries = (torch.randn(count, 6, generator=generator, dtype=torch.float64) for count in (40, 9))

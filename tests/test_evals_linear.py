@@ -2,6 +2,7 @@ import csv
 import math
 from argparse import Namespace
 from dataclasses import replace
+from functools import partial
 
 import linear as stage
 import pytest
@@ -186,7 +187,7 @@ def test_features_that_are_not_finite_are_refused_by_their_split(part):
         run(given["train"], given["test"], validation=given["validation"])
 
 
-@pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode, partial(torch.autocast, "cpu")])
 def test_a_probe_learns_also_within_a_loop_s_validation(context):
     """As Lightning calls it: features too are made there."""
     alone = run(clouds(40, seed=0), clouds(20, seed=1))

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from annulus.device.device import without_autocast
 from annulus.encoders.features import Features, check_same_classes
 from annulus.errors import InputError
 from annulus.evals.accuracy import class_percents, label_ranks, percent
@@ -173,7 +174,8 @@ def _in_turn(
     columns = _unit(bank, device).T
     start = 0
     for some in queries.split(max(1, SIMILARITIES_AT_ONCE // len(bank))):
-        similarity, rows = (_unit(some, device) @ columns).topk(k, dim=1)
+        with without_autocast(device):
+            similarity, rows = (_unit(some, device) @ columns).topk(k, dim=1)
         similarity = similarity.cpu()
         if similarity[:, 0].isnan().any():  # topk takes NaN for the greatest number: no pass over the rows is needed
             raise _not_finite(bank, queries)

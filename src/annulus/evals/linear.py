@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from annulus.device.device import without_autocast
 from annulus.device.rng import generator
 from annulus.encoders.extract import encode, extract
 from annulus.encoders.features import Features, check_same_classes
@@ -207,11 +208,12 @@ def probe_features(
                 f"{name} features hold NaN or infinity, which no probe learns from; leave such images out, or embed "
                 "them by an encoder that gives finite numbers"
             )
-    with few_threads(features[0].numel()), torch.inference_mode(False), torch.enable_grad():  # whoever calls it
+    # Whoever calls it; autocast would go on with its copy of the first weights, which are 0.
+    with few_threads(features[0].numel()), torch.inference_mode(False), torch.enable_grad(), without_autocast(device):
         probe = standardised(features, len(train.classes)).to(device)
         batches = feature_batches(features, train.labels, scale.batch_size, seed, device)
         history = fit(probe, batches, params, scale, CosineSchedule(), validation)
-    return _outcome(probe, history, test, params)
+        return _outcome(probe, history, test, params)
 
 
 def probe_views(
