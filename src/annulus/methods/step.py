@@ -197,10 +197,21 @@ class Method(nn.Module):
     def embed(
         self, views: Float[Tensor, "b 3 h w"]
     ) -> tuple[tuple[Float[Tensor, "b d"], ...], tuple[Float[Tensor, "b _"], ...]]:
-        """Embeddings of views by each network, and the pooled features that they were made of, without gradient."""
+        """Embeddings of views by each network, and the pooled features that they were made of, without gradient.
+
+        Raises:
+            InputError: where all embeddings are 0, which have no direction and would never get a gradient.
+        """
         with autocast(views.device):
             found = self._seen(views)
-        return found[: len(self.contrasts)], found[len(self.contrasts) :]
+        embeddings = found[: len(self.contrasts)]
+        require(
+            lambda: torch.stack([each.detach().any() for each in embeddings]).all(),
+            views.device,
+            lambda: f"the encoder gives 0 for all {len(views)} views, which no step would change",
+            "give its last layer other weights (torchvision's VisionTransformer starts its heads with zeros)",
+        )
+        return embeddings, found[len(self.contrasts) :]
 
     def shown(self, batch: int, steps: int) -> list[list[Shown]]:
         """Images that each view of this process shows, in the batches of the next `steps` steps."""
