@@ -218,6 +218,8 @@ index is a list; give a tensor                        | contrast(scores, [0, 1],
 self_index is a list; give a tensor                   | contrast(scores, own, self_index=[0, 1])
 scores are a list; give a tensor, a row per query     | contrast(scores.tolist(), own, self_index=own)
 progress is a float; give annulus.Progress(training,  | contrast(scores, own, 0.5, self_index=own)
+training (the share that is done) 37: give a number   | contrast(scores, own, annulus.Progress(37, 1.0), self_index=own)
+training (the share that is done) 37: give a number   | MLCPC(10.0, 0.1).loss(scores[:, :1], scores, 37)
 positive of shape (2, 1): give a score for each of 2  | contrast(scores, own, positive=scores[:, :1])
 scores are a list; give the tensor that was selected  | ring(scores, own, 0, 1, 4, random).gather(scores.tolist())
 scores are of shape (3, 40); give the tensor that was | ring(scores, own, 0, 1, 4, random).gather(scores[[0, 0, 1]])

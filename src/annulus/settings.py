@@ -74,7 +74,7 @@ class Section:
             InputError: with the first field that is outside the limits of its type, or none of its choices.
         """
         for name, hint in _hints(type(self)).items():
-            _check(name, getattr(self, name), hint)
+            check_value(name, getattr(self, name), hint)
 
 
 @cache
@@ -83,10 +83,15 @@ def _hints(section: type[Section]) -> dict[str, Any]:
     return {name: hint for name, hint in hints.items() if get_origin(hint) is not ClassVar}
 
 
-def _check(name: str, value: Any, hint: Any) -> None:
+def check_value(name: str, value: Any, hint: Any) -> None:
+    """Refuse a value that is outside the limits of a type, or none of its choices.
+
+    Raises:
+        InputError: with the value and what is expected.
+    """
     arguments = get_args(hint)
     if type(None) in arguments and value is not None:  # T | None
-        return _check(name, value, arguments[0])
+        return check_value(name, value, arguments[0])
     if get_origin(hint) is Literal and value not in arguments:
         raise InputError(f"{name} {shown(value)}: give one of {', '.join(map(str, arguments))}")
     if get_origin(hint) is Annotated and arguments[0] in (int, float):

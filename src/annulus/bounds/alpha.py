@@ -15,7 +15,7 @@ from annulus.bounds.infonce import infonce, log_sum
 from annulus.device.checks import check
 from annulus.device.distributed import all_gather, all_gather_with_grad
 from annulus.errors import InputError
-from annulus.settings import Positive
+from annulus.settings import Fraction, Positive, check_value
 
 
 def _log_weight(negatives: Num[Tensor, "*b"], alpha: float) -> Float[Tensor, "*b"]:
@@ -214,7 +214,12 @@ class MLCPC(Bound):
     neighbours: ClassVar = "refused"
 
     def alpha(self, training: float) -> float:
-        """The weight when this share of training is done."""
+        """The weight when this share of training is done.
+
+        Raises:
+            InputError: when it is no share, such as the number of an epoch.
+        """
+        check_value("training (the share that is done)", training, Fraction)
         return geometric(self.alpha_start, self.alpha_end, training)
 
     def loss(

@@ -21,6 +21,7 @@ from annulus.negatives.draws import Shared
 from annulus.negatives.own import SelfIndex
 from annulus.negatives.scores import Given, Scores
 from annulus.negatives.selection import Selection, gather
+from annulus.settings import Fraction, check_value
 
 log = logging.getLogger("annulus")
 
@@ -112,7 +113,7 @@ class Contrast(DrawingOnDevice):
         `column_images`: the training image of each column, -1 where there is none yet; by default column i is image i.
 
         Raises:
-            InputError: without a positive, and what the sampler and the bound refuse.
+            InputError: without a positive, for progress that is no share, and what the sampler and the bound refuse.
         """
         for name, given in (("index", index), ("self_index", self_index), ("positive", positive)):
             if not isinstance(given, Tensor) and (given is not None or name == "index"):
@@ -123,6 +124,7 @@ class Contrast(DrawingOnDevice):
             raise InputError(f"scores are a {type(scores).__name__}; give a tensor, a row per query")
         if not isinstance(progress, Progress):
             raise InputError(f"progress is a {type(progress).__name__}; give annulus.Progress(training, annealing)")
+        check_value("training (the share that is done)", progress.training, Fraction)
         if positive is not None and positive.shape != index.shape:
             raise InputError(
                 f"positive of shape {tuple(positive.shape)}: give a score for each of {len(index)} queries"
