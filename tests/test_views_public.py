@@ -135,6 +135,24 @@ def test_a_mistake_is_a_sentence():
         assert said.startswith(sentence.strip()), said
 
 
+class OwnImages(torch.utils.data.Dataset):
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, place):
+        images = torch.arange(4096 * 3, dtype=torch.int32).remainder(256).to(torch.uint8).view(1, 3, 64, 64)
+        return augment(images, "crop", 32, torch.default_generator)[0]
+
+
+@pytest.mark.parametrize("context", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
+def test_the_generator_of_a_worker_differs_by_worker_and_by_epoch(context):
+    seeded = torch.Generator().manual_seed(0)
+    settings = {"num_workers": 2, "multiprocessing_context": context, "generator": seeded}
+    loader = torch.utils.data.DataLoader(OwnImages(), batch_size=2, **settings)
+    seen = torch.cat([view.flatten(1) for _ in range(2) for view in loader])
+    assert len(seen.unique(dim=0)) == 8
+
+
 def test_an_unknown_set_is_named_with_the_nearest(generator):
     images = torch.zeros(2, 3, 32, 32, dtype=torch.uint8)
     with pytest.raises(InputError, match=r"^views: 'standart' is none of gentle, .*; did you mean 'standard'\?$"):

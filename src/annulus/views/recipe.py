@@ -83,10 +83,12 @@ def augment(
     >>> first.shape, bool((first == second).all())
     (torch.Size([8, 3, 32, 32]), False)
 
-    The generator lives on the CPU: the same views for every device. With `shown`, the images are some rows of a batch:
-    the generator draws for the whole batch, so processes that share one go on with the same randomness, and views are
-    the rows of what one process would make. Where images differ in size, `sizes` are heights and widths of the whole
-    batch, on the CPU; each image lies in the upper left corner.
+    The generator lives on the CPU: the same views for every device. In a DataLoader's workers give
+    `torch.default_generator`, which each worker has with a seed of its own, a new one each epoch; of a generator that
+    the data set holds every worker has a copy, and makes the same views, in every epoch. With `shown`, the images are
+    some rows of a batch: the generator draws for the whole batch, so processes that share one go on with the same
+    randomness, and views are the rows of what one process would make. Where images differ in size, `sizes` are heights
+    and widths of the whole batch, on the CPU; each image lies in the upper left corner.
 
     Raises:
         InputError: for anything but a uint8 batch, for an unknown set or one with patches, a size below 1, sizes that
