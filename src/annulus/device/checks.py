@@ -8,11 +8,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 import torch
-from jaxtyping import Bool, Int, Num
+from jaxtyping import Bool, Float, Int, Num
 from torch import Tensor
 
 from annulus.device.distributed import all_gather
 from annulus.errors import InputError
+
+MARGIN = 0.01  # by which pixels may lie outside [0, 1]: resampling rounds
 
 # From a number to the sentence that refuses it, or None.
 Fault = Callable[[float], str | None]
@@ -102,6 +104,22 @@ def require_range(name: str, index: Int[Tensor, "*b"], first: int, last: int, ex
     if index.numel():
         holds, received = lambda: _within(index, first, last), lambda: f"{name} holds {index.min()} to {index.max()}"
         require(holds, index.device, received, expected)
+
+
+def require_pixels(name: str, images: Float[Tensor, "..."], expected: str) -> None:
+    """Refuse, as `require` does, pixels outside [0, 1], and NaN.
+
+    Raises:
+        InputError: with the lowest and the highest, on a CPU.
+    """
+    if images.numel():
+        text = f"{name} from {{:.4g}} to {{:.4g}}"
+        require(lambda: _in_range(images), images.device, lambda: text.format(*images.aminmax()), expected)
+
+
+def _in_range(images: Float[Tensor, "..."]) -> Bool[Tensor, ""]:
+    lowest, highest = images.aminmax()  # NaN where a pixel is
+    return (lowest >= -MARGIN) & (highest <= 1 + MARGIN)
 
 
 def _within(index: Int[Tensor, "*b"], first: int, last: int) -> Bool[Tensor, ""]:

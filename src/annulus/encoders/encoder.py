@@ -10,10 +10,10 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from annulus.device.checks import require
+from annulus.device.checks import require_pixels
 from annulus.device.rng import derive, first_weights
 from annulus.encoders.config import EncoderConfig
 from annulus.encoders.convnets import CONVNETS
@@ -27,7 +27,6 @@ KIND = Kind(
     "give the path of its .safetensors file, with the .json of the same name beside it (in a checkout of annulus "
     "`dvc repro --force pretrain` makes both)",
 )
-MARGIN = 0.01  # by which pixels may lie outside [0, 1]: resampling rounds
 MapAndPooled = tuple[Float[Tensor, "b c y x"], Float[Tensor, "b c"]]
 
 
@@ -62,18 +61,11 @@ class _Seeing(nn.Module):
             )
 
         # What torch.export writes down can hold no branch that depends on pixels.
-        if self.checks_pixels and images.numel() and not torch.compiler.is_exporting():
-            require(
-                lambda: _in_range(images),
-                images.device,
-                lambda: "images from {:.4g} to {:.4g}".format(*images.aminmax()),
-                "an encoder takes RGB in [0, 1] and normalises by itself: divide 0..255 by 255, and leave out NaN",
+        if self.checks_pixels and not torch.compiler.is_exporting():
+            expected = (
+                "an encoder takes RGB in [0, 1] and normalises by itself: divide 0..255 by 255, and leave out NaN"
             )
-
-
-def _in_range(images: Float[Tensor, "..."]) -> Bool[Tensor, ""]:
-    lowest, highest = images.aminmax()  # NaN where a pixel is
-    return (lowest >= -MARGIN) & (highest <= 1 + MARGIN)
+            require_pixels("images", images, expected)
 
 
 class Encoder(_Seeing):

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Generator, Tensor
 
+from annulus.device.checks import require_pixels
 from annulus.device.copies import to_device
 from annulus.errors import InputError
 from annulus.settings import Fraction, Section
@@ -41,7 +42,7 @@ class Operator(Section):
     True
 
     Raises:
-        InputError: when called with anything but float RGB views, or a generator that is not on the CPU.
+        InputError: when called with anything but float RGB views in [0, 1], or a generator that is not on the CPU.
     """
 
     def draw(self, count: int, generator: Generator) -> Any:
@@ -59,6 +60,8 @@ class Operator(Section):
                 "of uint8 images, images / 255"
             )
         check_generator(generator)
+        expected = "an operator takes RGB in [0, 1]: divide 0..255 by 255, normalise afterwards, and leave out NaN"
+        require_pixels("views", view, expected)
         drawn = self.draw(len(view), generator)
         with torch.autocast(view.device.type, enabled=False):
             return self.apply(view.float(), drawn).to(view.dtype)  # in half precision colours have no small numbers
