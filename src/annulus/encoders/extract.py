@@ -8,7 +8,7 @@ from jaxtyping import Int64, Num
 from torch import Tensor, nn
 
 from annulus.device.device import autocast
-from annulus.encoders.features import LAYERS, Features, Layer
+from annulus.encoders.features import LAYERS, Features, Layer, names_of
 from annulus.encoders.module_encoder import AnyEncoder, ModuleEncoder
 from annulus.errors import InputError
 from annulus.files.images import UNLABELLED, ImageSet
@@ -73,17 +73,18 @@ def extract_features(
     has = [name for name in LAYERS if name != "map" or not isinstance(encoder, ModuleEncoder)]
     if not layers or not set(layers) <= {*has}:
         raise InputError(f"layers {layers!r}: give a list of {', '.join(has)}")
+    names = None if classes is None else names_of(classes)
     encoder, found = encoder.to(device), []
 
     def outputs() -> Iterator[Mapping[Layer, Tensor]]:
-        for some, numbers in _batches(images, labels, classes):
+        for some, numbers in _batches(images, labels, names):
             found.append(numbers.cpu())
             yield encode(encoder, _seen(encoder, some.to(device)), layers)
 
     gathered = _gathered(outputs())
     of_all = torch.cat(found)
     highest = int(of_all.max()) if len(of_all) else -1
-    return Features(gathered, of_all, tuple(map(str, range(highest + 1))) if classes is None else tuple(classes))
+    return Features(gathered, of_all, tuple(map(str, range(highest + 1))) if names is None else names)
 
 
 def extract(

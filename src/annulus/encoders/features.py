@@ -1,6 +1,6 @@
 """Features of one split: computed once per encoder, read by every probe."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from annulus.errors import InputError
+from annulus.errors import InputError, shown
 from annulus.files.images import UNLABELLED
 from annulus.files.packed import Damaged, check_about, check_labels, check_tensors, read_packed, write_packed
 
@@ -39,10 +39,10 @@ class Features:
     def __post_init__(self) -> None:
         """
         Raises:
-            InputError: unless each layer is a tensor with a row for each label, and each label is -1 or a class's
-                number.
+            InputError: unless each layer is a tensor with a row for each label, each label is -1 or a class's number,
+                and each class has a name.
         """
-        object.__setattr__(self, "classes", tuple(self.classes))
+        object.__setattr__(self, "classes", names_of(self.classes))
         labels = self.labels
         if not isinstance(labels, Tensor) or labels.dtype != torch.int64 or labels.ndim != 1:
             kind = f"{labels.dtype} of {labels.ndim} axes" if isinstance(labels, Tensor) else type(labels).__name__
@@ -77,6 +77,18 @@ class Features:
                 "(in a checkout of annulus `dvc repro` does, for the layer in its settings)"
             )
         return self.layers[name]
+
+
+def names_of(classes: Iterable[str]) -> tuple[str, ...]:
+    """The classes' names.
+
+    Raises:
+        InputError: where they are none, such as numbers.
+    """
+    names = tuple(classes) if isinstance(classes, Iterable) else (classes,)
+    if not all(isinstance(name, str) for name in names):
+        raise InputError(f'classes {shown(classes)}: give a name for each class, such as ("cat", "dog")')
+    return names
 
 
 def save_features(folder: Path | str, split: str, features: Features) -> None:
