@@ -457,6 +457,7 @@ def test_the_runs_stand_side_by_side_in_100_columns(root, capsys):
     (root / "params.yaml").write_text((root / "params.yaml").read_text().replace("inner: 0.01", "inner: 0.02"))
     runs.main(["--root", str(root)])
     lines = capsys.readouterr().out.splitlines()
+    assert "not shown" not in "".join(lines)
     assert max(map(len, lines)) <= 100
     shown = {line.split()[0]: line.split(None, 1)[1] for line in lines if line[:1].strip() and " " in line}
     assert shown["workspace"] == "not run: metrics were made with samplers.ring.inner: 0.01"
@@ -467,7 +468,7 @@ def test_the_runs_stand_side_by_side_in_100_columns(root, capsys):
     assert shown["half-written"].startswith("not run: metrics/summary.json is not the file that dvc.lock names")
     assert shown["strange"] == 'no numbers: bound_nats is "1e3", expected a number'
     runs.main(["--root", str(root), "--most", "1"])
-    assert 'make runs ARGS="--most 3"' in capsys.readouterr().out
+    assert '\n2 older experiments are not shown: make runs ARGS="--most 3"' in capsys.readouterr().out
 
 
 def test_a_tree_is_flat_by_dotted_keys():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from annulus.compare.curve import as_text, main
+from annulus.compare.curve import as_text, main, value_at
 from annulus.errors import InputError
 
 LINEAR, NEAREST = "online_linear_top1_percent", "validation_nn1_percent"
@@ -42,6 +42,8 @@ def test_each_line_passes_through_the_means_over_seeds_at_their_epochs():
     ]:
         assert grid[6 - height][6 + round((epoch - 1) / 3 * (columns - 1))] == mark, (epoch, height)
     assert all(sum(line[6 + column : 7 + column] == "*" for line in grid) == 1 for column in range(columns))
+    points = [(1.0, 20.0), (3.0, 20.0), (4.0, 50.0), (6.0, 40.0)]
+    assert [value_at(points, epoch) for epoch in (0.0, 2.0, 3.5, 5.0, 7.0)] == [20, 20, 35, 45, 40]
 
 
 @pytest.mark.parametrize("width", [1, 40, 80, 300])

@@ -178,6 +178,7 @@ def test_one_seed_has_no_spread_and_margins_and_alphas_without_a_proven_bound_ar
     with caplog.at_level(logging.WARNING, logger="annulus"):
         run("staircase-joint", study([3]))
     assert "mlcpc with alpha 0.01 is not a lower bound" in caplog.text
+    assert "not log m = 2.08" in caplog.text, "log 8: each pair meets those of the other seven"
 
 
 def test_the_spread_over_seeds_is_that_of_a_sample():
@@ -389,7 +390,7 @@ def refusal(name: str, key: str, value: object) -> str:
             "outputs: null with critic: separable; a separable critic has a nu",
         ),
         ("conditional", "percents", [100, 0], "percents: 0 % of 2000 points; a set is more than 0 and at most 100 p"),
-        ("conditional", "points", 15, "percents: 5 % of 15 points; a set is more than 0 and at most 100 percent of"),
+        ("conditional", "points", 20, "percents: 5 % of 20 points; a set is more than 0 and at most 100 percent of"),
         (
             *("conditional", "variants", {"mine": {"score": "dot", "learning_rate": 0.01, "warm_start": 0.0}}),
             "variants.mine.score: 'dot' refused; input should be 'cosine', 'product' or 'distance'",
