@@ -126,6 +126,11 @@ def test_the_command_draws_the_snapshots_that_dvc_lock_names_and_no_others(run, 
     if locked == "this run":
         main(["--root", str(tmp_path), "--svg", str(drawn)])
         assert drawn.read_text().startswith("<svg")
+        curve = "seed,epoch,bound_nats,ceiling_nats,inner_share,outer_share\n0,1,1,2,0.005,0.55\n1,1,1,2,0,1\n"
+        (tmp_path / "metrics/main").mkdir(parents=True)
+        (tmp_path / "metrics/main/pretrain_history.csv").write_text(curve)
+        main(["--root", str(tmp_path), "--svg", str(drawn), "--annealing"])
+        assert "closest 55 % without 0.5 %" in drawn.read_text()
     else:
         with pytest.raises(InputError, match=r"data/main/snapshots is not what dvc\.lock names; `dvc checkout` brings"):
             main(["--root", str(tmp_path), "--svg", str(drawn)])
