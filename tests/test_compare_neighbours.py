@@ -115,7 +115,7 @@ def test_what_is_not_there_or_of_other_images_is_one_sentence(root):
     with pytest.raises(InputError, match="and workspace have other images; neighbours are compared on the same ones"):
         main(["HEAD", "--root", str(root), "--neighbours", str(root / "near.png")])
     save_images(root / "data/main/images/train.safetensors", stripes(11, 0))
-    with pytest.raises(InputError, match="^workspace has features of more images than it has; run `dvc repro` there"):
+    with pytest.raises(InputError, match=r"^workspace has features of more images than it has; run `dvc repro` there"):
         main(["HEAD", "--root", str(root), "--neighbours", str(root / "near.png")])
     made(root / "data/main", 0)  # as after a switch to another branch, without its data
     with pytest.raises(InputError, match=r"data/main/features is not what dvc.lock names; `dvc repro` brings or makes"):

@@ -30,6 +30,6 @@ A new claim is one entry in its paper's file, and its test:
 3. The rule is a function of these numbers (annulus.report.claims.rules). Two runs are compared by their difference in
    pairs of a seed and a test image (a gain); other numbers as independent ones. A claim of equality names how far apart
    is equal. The page prints the rule beside the verdict.
-4. In tests/test_report_claims.py an entry of EXAMPLES has numbers of which it holds, and of which it does not. A
-   theorem that other tests assert names them in `tested`.
+4. In tests/claim_examples.yaml a claim with `values` has numbers of which it holds, and changes of which it does not.
+   A theorem that other tests assert names them in `tested`.
 """
