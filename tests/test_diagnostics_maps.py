@@ -62,6 +62,12 @@ def test_a_dot_has_its_place_its_class_s_colour_and_under_the_pointer_its_own_im
     assert "<script" not in svg
 
 
+def test_a_plane_that_is_higher_than_wide_lies_on_its_side():
+    high = torch.tensor([[1.0, 0.0], [-1.0, 0.0]] * 14 + [[0.0, 3.0], [0.0, 0.0]])  # most vary along the other axis
+    dots = re.findall(r'<circle class="h" cx="(\d+)"', drawn(30, 2, high))
+    assert (min(map(int, dots)), max(map(int, dots))) == (12, 628)
+
+
 def test_without_classes_the_images_themselves_lie_on_a_grid_and_none_covers_another():
     svg = drawn(40, 0)
     ET.fromstring(svg)

@@ -12,9 +12,9 @@ from report_root import written
 from stated import stated_params
 
 from annulus.report.claims.selectors import Differences, spread
-from annulus.report.claims.truth import Truth
+from annulus.report.claims.truth import Estimate, Truth
 from annulus.report.claims.verdicts import CLAIMS as EVERY
-from annulus.report.claims.verdicts import verdicts
+from annulus.report.claims.verdicts import shown, verdicts
 from annulus.report.papers.comparison import load_figures, load_measured, load_tables
 from annulus.report.papers.metrics import Metrics
 from annulus.report.papers.setting import read_setting
@@ -334,6 +334,12 @@ def test_an_undecided_share_is_no_number_of_points(tmp_path):
     assert found(tmp_path, "ring.transfer-new").reason == "a share of 0.5 is undecided"
     few_shot = found(tmp_path, "ring.transfer-few-shot")
     assert few_shot.reason == "its interval is ± 1 points", "encoders that are better on one target are so on others"
+
+
+def test_halves_of_intervals_are_shown_where_all_numbers_have_one():
+    both, one = Estimate(1.2345678, 0.5), Estimate(2.0, math.inf)
+    assert shown({"gain": [both, both]}) == {"gain": [1.23457] * 2, "gain_interval": [0.5] * 2}
+    assert shown({"gain": [both, one]}) == {"gain": [1.23457, 2.0]}
 
 
 def test_a_standard_deviation_over_seeds_is_a_student_s_interval(tmp_path):
