@@ -58,6 +58,10 @@ def test_a_dot_has_its_place_its_class_s_colour_and_under_the_pointer_its_own_im
         assert abs(number - min(place, 29 - place)) <= 3 or abs(number - max(place, 29 - place)) <= 3
         assert name == f"&lt;{label}&gt;"
         assert min(abs(place % 2 - int(label)), abs((29 - place) % 2 - int(label))) == 0
+    assert re.findall(r'h0"/><text x="(\d+)" y="(\d+)"', svg) == [("21", "464"), ("341", "464")], "side by side"
+    for dot, left in re.findall(r'class="r" cx="(\d+)".*?<svg x="(\d+)"', svg):
+        assert 0 < int(left) < 640 - 112, "the image is inside the map"
+        assert int(left) >= int(dot) + 11 or int(left) + 112 <= int(dot) - 11, "and beside its dot"
     assert "svg:has(.p1:hover) .d:not(.d1){opacity:.12}" in svg
     assert "<script" not in svg
 

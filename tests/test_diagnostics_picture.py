@@ -62,6 +62,12 @@ def test_the_sets_are_the_closest_ranks_angles_are_true_and_the_query_s_cluster_
     assert members["cave"] < members["ball"]
     assert scene.positive == pytest.approx((scene.angle[self_index].item(), scene.direction[self_index].item()))
     assert scene.direction[list(members["ball"] - members["cave"])].cos().mean() < -0.1
+    path = re.search(r'stroke="var\(--ring\)" stroke-width="4.0" d="(.*?)"', svg(scene))[1]
+    dots = torch.tensor([[float(x), float(y)] for x, y in re.findall(r"M(\S+) (\S+)h0", path)])
+    angle, direction = scene.angle[scene.members["ring"]], scene.direction[scene.members["ring"]]
+    far = 100 * angle / scene.angle[scene.members["ball"]].max()  # the ball has half of the disc's 200 units
+    expected = torch.stack([214 + far * direction.cos(), 225 - far * direction.sin()], dim=1)
+    torch.testing.assert_close(dots, expected, rtol=0, atol=0.06)
     others = [LABELS.eq(LABELS[row]).sum().item() - 1 for row in snapshot.self_index]  # mean over all queries
     assert scene.same_class_percent["uniform"] == pytest.approx(100 * sum(others) / len(others) / (IMAGES - 1))
 
