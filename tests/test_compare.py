@@ -219,6 +219,8 @@ def test_of_other_images_no_side_is_better(root, dataset, classes, place):
     for words in ("image by image", "by chance"):
         assert words not in text
     assert "**" not in as_markdown(comparison)
+    write(root, files(9.0, dataset="photos", datasets={"photos": {"root": "elsewhere"}}))
+    assert compared(root)[1]["knn_top1_percent"].verdict == "better", "the same images in another folder"
 
 
 def test_an_experiment_is_found_by_its_name_and_what_dvc_keeps_beside_is_none(root):

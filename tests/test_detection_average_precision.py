@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from detection_cases import annotated, as_detections, boxed, found, random_case
+from detection_cases import annotated, as_detections, boxed, filled, found, random_case
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
+from annulus.studies.detection.annotated import rle_of
 from annulus.studies.detection.average_precision import evaluate
 from annulus.studies.detection.bootstrap import resampled
 
@@ -48,6 +49,10 @@ def test_what_need_not_be_found_enters_no_mean_whether_it_is_found_or_not():
 @pytest.mark.parametrize(("name", "key"), [("box", "bbox"), ("mask", "segmentation"), ("keypoint", "keypoints")])
 def test_the_numbers_are_those_of_pycocotools(name, key):
     truth, detections = random_case("keypoints" if name == "keypoint" else "masks", seed=0)
+    if name == "mask":  # smaller than its box
+        boxes = [tuple(map(int, one.box)) for one in detections]
+        masks = [rle_of(filled(x, y, wide, high * 4 // 5)) for x, y, wide, high in boxes]
+        detections = [replace(one, segmentation=mask) for one, mask in zip(detections, masks, strict=True)]
     numbers = evaluate(truth, detections)
     labels = ("", "50", "75", *("sml" if name != "keypoint" else ""))
     theirs = zip(labels, pycoco(truth, detections, key), strict=False)
@@ -83,6 +88,18 @@ def pycoco(truth, detections, key):
 def coco_of(one):
     found = {"category_id": one.category, "bbox": list(one.box), "segmentation": one.segmentation}
     return found | {"keypoints": one.keypoints, "num_keypoints": np.count_nonzero((one.keypoints or ())[2::3])}
+
+
+@pytest.mark.parametrize(
+    ("kind", "number", "most"), [("boxes", "box", 100), ("masks", "mask", 100), ("keypoints", "keypoint", 20)]
+)
+def test_of_a_category_the_100_best_detections_in_a_picture_count_and_20_with_keypoints(kind, number, most):
+    here, there = ((at, at, 2.0) * 17 if kind == "keypoints" else None for at in (20.0, 95.0))
+    truth = annotated(kind, [replace(boxed(0, 0, 40, 40), keypoints=here)])
+    wrong = [replace(found(80, 80, 30, 30, score=0.9), keypoints=there)] * most
+    right = as_detections(truth, score=0.5)
+    last, one_more = (evaluate(truth, [*some, *right])[f"{number}_ap50_percent"] for some in (wrong[1:], wrong))
+    assert (last, one_more) == (pytest.approx(100 / most), 0)
 
 
 def test_eleven_points_are_those_of_a_plain_reference():
@@ -166,6 +183,9 @@ def test_rare_common_and_frequent_categories_have_their_own_means():
     assert (numbers["mask_apr_percent"], numbers["mask_apf_percent"]) == (100, pytest.approx(50))
     assert {"box_apr_percent", "box_apf_percent"} <= numbers.keys()
     assert "box_apc_percent" not in numbers, "no picture shows one"
+    truth = annotated("lvis", TWO, [boxed(0, 0, 30, 30)], categories=("r", "f", "c"), negative={2: (2,)})
+    turned, detections = replace(truth, categories=truth.categories[::-1]), [*as_detections(truth, score=0.5), wrong]
+    assert evaluate(turned, detections) == numbers, "in whatever order a file lists them"
 
 
 def test_of_a_picture_the_300_best_detections_count_over_all_categories():

@@ -69,7 +69,13 @@ def test_the_interval_by_hand():
     ):
         found = interval(table)
         assert (found.variance, found.freedom) == pytest.approx((variance, freedom))
-    for one in (row, np.array([[10.0, 9.0, np.nan]])):
+    seeds = np.array([[10.0, 8, 10, 12, 14], [10.5, 8, 11, 12, 12], [11.0, 9, 9, 13, 13]])
+    means, own = seeds[:, 1:].mean(axis=0), np.var(seeds[:, 0], ddof=1) / 3
+    v, w = np.var(means, ddof=1), sum(np.var(seed - means, ddof=1) for seed in seeds[:, 1:]) / 2
+    found, variance = interval(seeds), own + v - w / 3
+    freedom = variance**2 / (own**2 / 2 + v**2 / 3 + (w / 3) ** 2 / 6)  # Satterthwaite's
+    assert (found.variance, found.freedom) == pytest.approx((variance, freedom))
+    for one in (row, np.array([[10.0, 9.0, np.nan], [12.0, 9.0, np.nan]])):
         assert interval(one).half is None, "a single seed, a single draw that has an object"
 
 

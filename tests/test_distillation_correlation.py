@@ -5,6 +5,7 @@ import torch
 from matplotlib.figure import Figure
 from PIL import Image
 
+from annulus.studies.distillation import correlation
 from annulus.studies.distillation.correlation import correlations, difference, save_picture
 
 
@@ -18,11 +19,13 @@ def test_correlations_are_numpy_s_and_do_not_see_scale_or_offset():
     assert correlations(torch.ones(5, 2)).isfinite().all()
 
 
-def test_the_picture_has_a_panel_for_each_student(tmp_path):
-    sizes = []
+def test_the_picture_has_a_panel_for_each_student_headed_by_its_mean_absolute_difference(tmp_path, monkeypatch):
+    made, sizes = [], []
+    monkeypatch.setattr(correlation, "Figure", lambda **of: made.append(Figure(**of)) or made[-1])
     for names in (["alone"], ["alone", "crd"]):
-        save_picture(dict.fromkeys(names, torch.eye(3)), tmp_path / "one.png")
+        save_picture(dict.fromkeys(names, torch.tensor([[0.0, 0.5], [-0.5, 0.0]])), tmp_path / "one.png")
         sizes.append(Image.open(tmp_path / "one.png").size)
+    assert [panel.get_title() for panel in made[1].axes[:2]] == ["alone: 0.250", "crd: 0.250"]
     assert sizes[1][0] > 1.5 * sizes[0][0]
     assert sizes[1][1] == sizes[0][1]
 
