@@ -266,9 +266,9 @@ def test_a_side_that_did_not_run_says_so_first_and_no_verdict_is_printed(root, c
         assert "equal" not in printed
     assert not (root / "curves.png").exists()
     git(root, "commit", "-qam", "not run")
-    assert compared(root, "HEAD", "HEAD~1")[2].startswith(
-        f"base's {clause}; run `dvc repro`, commit dvc.lock and metrics/"
-    )
+    _, rows, said = compared(root, "HEAD", "HEAD~1")
+    assert said.startswith(f"base's {clause}; run `dvc repro`, commit dvc.lock and metrics/")
+    assert rows == {}
 
 
 DEEP, LONG, HUGE = 5000 * "[", "9" * 5000, "1" + 400 * "0"
@@ -331,6 +331,9 @@ def test_one_digest_of_two_counts_of_test_images_is_refused(root):
     write(root, found | {RIGHT[0]: text})
     with pytest.raises(InputError, match="1000 and 4000 test images of one digest"):
         compared(root)
+    found |= {RIGHT[0]: text, f"{METRICS}prepare.json": json.dumps({"test_digest": "other", "classes": 10})}
+    write(root, with_lock(found))
+    assert compared(root)[1]["knn_top1_percent"].verdict, "of other images there may be fewer"
 
 
 def test_why_git_does_not_answer_is_told_in_its_own_words(root, tmp_path_factory, monkeypatch):

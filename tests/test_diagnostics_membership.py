@@ -56,6 +56,7 @@ def test_progress_is_read_back_from_the_shares_of_a_learning_curve():
             found = membership.progress_of(sampler, *(round(share, 6) for share in shares))
             assert kept_shares(sampler.shares, found) == pytest.approx(shares, abs=1e-5)
             assert 0 <= found <= 1
+    assert membership.progress_of(Ball(0.1), 0.0, 0.0999) == 1, "a share that a file rounds down"
     start = membership.progress_of(CAVE, *kept_shares(CAVE.shares, 0.0))
     assert start == 0, "cave's clusters count from the first move on"
 

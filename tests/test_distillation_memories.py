@@ -184,8 +184,8 @@ def test_a_moving_average_keeps_99_percent_of_its_normaliser():
         ({"bound": "infonce", "alpha": 0.1}, "alpha: 0.1 with bound infonce; give null, as infonce has no weight"),
         ({"bound": "mlcpc", "alpha": 8.0}, "alpha: 8 with 7 negatives leaves them no weight; take alpha below 8"),
         (
-            {"labels": (torch.arange(IMAGES) < 2).long(), "sampler": "ring", "samplers": {"inner": 0.5, "outer": 1.0}},
-            r"has 22 of the 24 images, so ranks 11 to 22 may hold none",
+            {"labels": (torch.arange(IMAGES) < 11).long(), "sampler": "ring", "samplers": {"inner": 0.5, "outer": 1.0}},
+            r"has 13 of the 24 images, so ranks 11 to 22 may hold none",
         ),
     ],
 )
