@@ -19,7 +19,7 @@ from annulus.diagnostics.membership import CandidateSets, members
 from annulus.encoders.extract import extract
 from annulus.encoders.features import save_features
 from annulus.errors import InputError
-from annulus.files.images import save_images
+from annulus.files.images import UNLABELLED, save_images
 from annulus.files.packed import read_packed, write_packed
 from annulus.files.results import write_table
 from annulus.negatives.samplers import Ball, Ring, Uniform
@@ -133,6 +133,8 @@ def test_the_numbers_of_a_snapshot_are_those_of_its_parts_and_means_over_its_sid
     for name, comparisons in sets.chosen.items():
         rates = [membership.false_negative_percent(chosen, LABELS, one.self_index) for chosen in comparisons]
         assert found[f"false_negatives_{name}_percent"] == pytest.approx(sum(rates) / len(rates))
+    without = measure(one, sets, LABELS.masked_fill(LABELS == 0, UNLABELLED))
+    assert without == {name: value for name, value in found.items() if not name.startswith("false_negatives")}
 
 
 ROW = {"bound_nats": 1.5, "ceiling_nats": 6.0, "inner_share": 0.0, "outer_share": 1.0}

@@ -72,6 +72,25 @@ def test_the_sets_are_the_closest_ranks_angles_are_true_and_the_query_s_cluster_
     assert scene.same_class_percent["uniform"] == pytest.approx(100 * sum(others) / len(others) / (IMAGES - 1))
 
 
+def test_the_query_is_one_of_the_last_snapshot_that_finds_its_own_row_within_the_inner_ball(run, samplers, scene):
+    last = run.snapshots[0]
+    before = replace(last, queries=-last.queries)
+    assert torch.equal(scene_of(replace(run, snapshots=[before, last]), LABELS, samplers, seed=0).angle, scene.angle)
+    for place in range(QUERIES):
+        queries = -last.queries
+        queries[place] = last.queries[place]
+        alone = replace(run, snapshots=[replace(last, queries=queries)])
+        assert scene_of(alone, LABELS, samplers, seed=0).query == place
+
+
+def test_of_many_snapshots_five_are_shown_from_the_first_to_the_last(run, samplers, scene):
+    many = replace(run, snapshots=[replace(run.snapshots[0], epoch=epoch) for epoch in range(9)])
+    shares = {"inner_share": samplers.ring.inner, "outer_share": samplers.ring.outer}
+    curve = {epoch: dict(shares) for epoch in range(9)}
+    moments = moments_of(many, curve, LABELS, samplers.ring, scene.query, seed=0)
+    assert [moment.epoch for moment in moments] == [0, 2, 4, 6, 8]
+
+
 def test_the_annealed_set_has_the_shares_of_its_epoch_around_the_same_query(run, samplers, scene):
     early, late = (replace(run.snapshots[0], epoch=epoch) for epoch in (1, 4))
     halfway = {"inner_share": samplers.ring.inner / 2, "outer_share": (1 + samplers.ring.outer) / 2}

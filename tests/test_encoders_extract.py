@@ -118,6 +118,10 @@ def test_damaged_weights_are_refused_by_layer_and_image():
         said = rf"encoder's {layer} features of image 0 are not finite; .*: train it again with a lower learning rate$"
         with pytest.raises(InputError, match=said):
             extract(damaged, image_set(2), ["pooled", "embedding"], CPU)
+    views = torch.zeros(3, 3, CONFIG.view_size, CONFIG.view_size)
+    views[2] = torch.nan
+    with pytest.raises(InputError, match="pooled features of image 2 are not finite"):
+        extract_features(build_encoder(CONFIG, seed=0), views)
 
 
 def test_features_come_back_from_their_file_and_what_is_not_there_names_the_way_out(tmp_path):
