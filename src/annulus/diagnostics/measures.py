@@ -137,6 +137,8 @@ def alignment(one: Float[Tensor, "n d"], other: Float[Tensor, "n d"]) -> float:
 def uniformity(embeddings: Float[Tensor, "n d"]) -> float:
     """Log of the mean of exp(-2 distance^2) over pairs: 0 for a single direction, towards -4 for evenly spread ones.
 
+    The embeddings are two or more unit vectors.
+
     Source: Wang and Isola 2020, arXiv:2005.10242, Section 4.1 (t = 2, pairs of different images).
     """
     parts = []
