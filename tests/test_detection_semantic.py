@@ -17,6 +17,7 @@ from annulus.encoders.encoder import save_encoder
 from annulus.errors import InputError
 from annulus.files.images import IGNORED
 from annulus.studies.detection.annotated import Annotated, Category, Picture, mask_of
+from annulus.studies.detection.detector_runs import run_encoders
 from annulus.studies.detection.layouts import write_scenes
 from annulus.studies.detection.scenes_params import SceneParams
 from annulus.studies.detection.semantic import evaluate_segmentation, semantic
@@ -58,6 +59,10 @@ def test_annotations_that_no_decoder_can_learn_are_refused(scene):
         semantic(replace(scene[0], categories=many), 16)
 
 
+def named(settings, key):
+    return {"key": list(key)}
+
+
 @pytest.fixture
 def tiny(tmp_path, monkeypatch):
     """The study at scale tiny in an empty folder, its settings, its scenes, and an encoder as each variant's."""
@@ -75,7 +80,7 @@ def tiny(tmp_path, monkeypatch):
 
 
 def test_the_numbers_are_those_of_all_pictures_and_draws_are_shared(tiny, tmp_path):
-    settings = tiny[0] | {"scenes": tmp_path / "scenes", "encoders": {"main": tmp_path / "main"}}
+    settings = tiny[0] | {"scenes": tmp_path / "scenes", "encoder": tmp_path / f"main/{SEED}.safetensors"}
     found, again = (evaluate_segmentation(settings, ("main", SEED)) for _ in range(2))
     assert all(
         torch.equal(torch.as_tensor(found[name]), torch.as_tensor(again[name])) for name in ("loss", "predicted")
@@ -104,6 +109,15 @@ def test_stage_and_table(tiny, tmp_path):
     assert numbers["main_over_untrained_mean_iou_percent"] == pytest.approx(gain)
     assert Image.open(drawn).width > 6 * 160
     assert table["tasks"][-1] == "segments"
+
+
+def test_a_stage_that_goes_on_with_another_seed_keeps_the_rest(tiny, tmp_path):
+    (tmp_path / "scenes/scenes.json").write_text('{"root": null}')
+    folders, kept = {name: tmp_path / name for name in ("main", "uniform", "untrained")}, []
+    for seeds in ([SEED], [SEED, SEED + 1]):
+        _, _, tasks = run_encoders("segments", tiny[0] | {"seeds": seeds}, tmp_path / "scenes", folders, named)
+        kept.append({checkpoint.folder for checkpoint in tasks.checkpoints})
+    assert kept[0] < kept[1]
 
 
 def test_a_task_without_masks_is_refused(tmp_path):

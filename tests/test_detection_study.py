@@ -156,7 +156,7 @@ def prepared(study, task, folder):
     write_scenes(folder / "scenes", settings["kind"], tiny.section("drawn", SceneParams), 0)
     save_encoder(encoder(), folder / "main/0.safetensors")
     own = {"engine": "torchvision", "drop_empty": False, "scenes": folder / "scenes"}
-    return settings | own | {"encoders": {"main": folder / "main"}}
+    return settings | own | {"encoder": folder / "main/0.safetensors"}
 
 
 @pytest.mark.parametrize("task", ["coco", *(pytest.param(task, marks=pytest.mark.slow) for task in list(NUMBERS)[1:])])

@@ -142,6 +142,11 @@ def test_an_edit_while_seeds_wait_for_a_worker_changes_no_state(images, monkeypa
     assert task.checkpoint(0, CPU).folder == task.checkpoint(0, CPU).folder
 
 
+def test_another_seed_in_the_list_changes_no_state_of_the_rest(images):
+    one, both = (Task(settings_of("kd") | {"seeds": seeds}, images).checkpoint(0, CPU) for seeds in ([0], [0, 1]))
+    assert one.folder == both.folder
+
+
 @pytest.mark.parametrize("batch_size", [10, 13, 14])
 def test_memories_know_the_steps_of_an_epoch_also_where_a_last_image_is_left_out(images, batch_size):
     """An epoch's start is where they are clustered: of 40 images after 4, 3 (of 13, and one is left) or 3 steps."""

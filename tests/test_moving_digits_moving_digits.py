@@ -292,7 +292,7 @@ def test_a_sharing_with_smaller_errors_is_better():
 def test_all_seeds_are_tested_on_the_same_frames(worlds, tmp_path, monkeypatch):
     path, asked = tmp_path / "images.safetensors", []
     save_images(path, tuple(world.images for world in worlds))
-    run = {"world": plain(WORLD), "training": plain(TRAINING), "images": str(path), "seeds": [3, 4]}
+    run = {"world": plain(WORLD), "training": plain(TRAINING), "images": str(path), "test_seed": 3}
     monkeypatch.setattr(digit_rows, "read_out", lambda image, frames, test, params: asked.append(test.scenes) or {})
     for seed in (3, 4):
         evaluate_sharing(run, ("untrained", seed))
@@ -317,7 +317,7 @@ def test_digits_and_grounds_may_come_from_folders_and_are_packed_as_they_are(tmp
         assert split.digit_labels.tolist() == [0, 0, 0, 1, 1, 1]
         assert split.digits[:3, 0, 0].tolist() == [100, 140, 180]
         assert all(map(torch.equal, split, again))
-    run = {"world": plain(both), "training": plain(TRAINING), "images": path, "seeds": [0]}
+    run = {"world": plain(both), "training": plain(TRAINING), "images": path, "test_seed": 0}
     assert len(evaluate_sharing(run, ("digit", 0))["digit"]) == 40
 
 

@@ -279,14 +279,14 @@ def test_a_stopped_or_killed_stage_goes_on_and_only_what_was_not_finished_is_com
     cores(1)
     Path(file).touch()
     with pytest.raises(InputError, match=reason):
-        ResumableTasks(file, {}, piece).run([1, 2])
+        ResumableTasks(file, piece).run({1: {}, 2: {}})
     Path(file).unlink()
     assert begun() == ["1", "2"]
-    found = ResumableTasks(file, {}, piece).run([1, 2, (64, 0)])
+    found = ResumableTasks(file, piece).run({key: {} for key in (1, 2, (64, 0))})
     assert begun() == ["2", "(64, 0)"]
     assert found == {key: piece({}, key) for key in (1, 2, (64, 0))}
     begun()
-    again = ResumableTasks(file, {}, piece).run([2, 1])
+    again = ResumableTasks(file, piece).run({2: {}, 1: {}})
     assert list(again.items()) == [(2, found[2]), (1, found[1])]
     assert begun() == []
 
@@ -295,7 +295,7 @@ def test_each_piece_is_a_run_of_its_own_where_progress_is_shown(cores, caplog):
     """Pieces without names would be one run: its clock would go on, and the time left for all would grow."""
     cores(1)
     caplog.set_level(logging.INFO, logger="annulus")
-    ResumableTasks("a stage", {}, reporting).run([("ring", 0), ("ring", 1), "untrained"])
+    ResumableTasks("a stage", reporting).run({key: {} for key in (("ring", 0), ("ring", 1), "untrained")})
     assert [line.split(": ")[0] for line in caplog.messages] == ["ring, 0", "ring, 1", "untrained"]
     assert ["for all 3 runs" in line for line in caplog.messages] == [True, True, False]
 
@@ -304,10 +304,10 @@ def test_other_settings_another_key_stage_or_code_never_see_them(monkeypatch):
     half, other = Ball(outer=0.5), Ring(outer=0.5, inner=0.0)
     cases = [("a stage", half, 1), ("another", half, 1), ("a stage", Ball(outer=0.25), 1)]
     for stage, params, key in [*cases, ("a stage", other, 1), ("a stage", half, "1")]:
-        ResumableTasks(stage, {"params": params}, piece).run([key])
+        ResumableTasks(stage, piece).run({key: {"params": params}})
         assert begun() == [str(key)]
     monkeypatch.setattr(module, "hash_code", lambda module: {"annulus.bounds": "edited"})
-    ResumableTasks("a stage", {"params": half}, piece).run([1])
+    ResumableTasks("a stage", piece).run({1: {"params": half}})
     assert begun() == ["1"]
 
 
@@ -315,17 +315,17 @@ def test_an_edit_while_pieces_run_leaves_no_state_behind(monkeypatch):
     """A worker that named its state by the code as it then is would keep it where the stage does not look."""
     edits = itertools.count()
     monkeypatch.setattr(module, "hash_code", lambda module: {"annulus.bounds": str(next(edits))})
-    tasks = ResumableTasks("a stage", {}, piece)
-    tasks.run([1])
+    tasks = ResumableTasks("a stage", piece)
+    tasks.run({1: {}})
     tasks.done()
     clear()
     assert states() == []
 
 
 def test_done_leaves_no_state_and_other_stages_alone():
-    tasks = ResumableTasks("a stage", {}, piece)
-    tasks.run([1, 2])
-    ResumableTasks("another", {}, piece).run([1])
+    tasks = ResumableTasks("a stage", piece)
+    tasks.run({1: {}, 2: {}})
+    ResumableTasks("another", piece).run({1: {}})
     assert len(states()) == 3
     tasks.done()
     assert len(states()) == 3, "DVC may fail to keep the results"
@@ -336,7 +336,7 @@ def test_done_leaves_no_state_and_other_stages_alone():
 
 def test_where_a_task_stands_is_kept_until_its_result_is(cores, monkeypatch):
     cores(1)
-    tasks, save = ResumableTasks("a stage", {}, in_two, inner=within), Checkpoint.save
+    tasks, save = ResumableTasks("a stage", in_two, inner=within), Checkpoint.save
 
     def full(self, state):
         if self.stage == "a stage":
@@ -346,9 +346,9 @@ def test_where_a_task_stands_is_kept_until_its_result_is(cores, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(Checkpoint, "save", full)
         with pytest.raises(InputError, match="the disk is full"):
-            tasks.run([1])
+            tasks.run({1: {}})
     assert [path.parts[2] for path in states()] == ["within"]
-    assert tasks.run([1]) == {1: {"key": 1}}
+    assert tasks.run({1: {}}) == {1: {"key": 1}}
     assert [path.parts[2] for path in states()] == ["a stage"]
 
 
@@ -356,7 +356,7 @@ def test_tasks_of_a_gpu_are_computed_as_its_computations_are(monkeypatch):
     given = []
     monkeypatch.setattr(module, "map_processes", lambda *_, device, **__: given.append(device.type) or [{}])
     for device in ("cpu", "cuda"):
-        ResumableTasks("a stage", {}, piece, torch.device(device)).run([1])
+        ResumableTasks("a stage", piece, torch.device(device)).run({1: {}})
     assert given == ["cpu", "cuda"]
 
 
@@ -383,7 +383,7 @@ def test_a_process_ends_with_another_one_also_where_python_cannot_wait_for_it(wa
 def test_the_workers_of_a_killed_stage_end_with_it_and_it_can_be_run_again(cores):
     """A worker that went on would hold its piece for as long as it takes."""
     cores(2)
-    stage = get_context("fork").Process(target=lambda: ResumableTasks("a stage", {}, slow_once).run([1, 2]))
+    stage = get_context("fork").Process(target=lambda: ResumableTasks("a stage", slow_once).run({1: {}, 2: {}}))
     stage.start()
     wait_for("slow-*", 2)
     stage.kill()
@@ -391,7 +391,7 @@ def test_the_workers_of_a_killed_stage_end_with_it_and_it_can_be_run_again(cores
     found = None
     while found is None:
         with suppress(InputError):  # for a moment: process N is already computing this variant
-            found = ResumableTasks("a stage", {}, slow_once).run([1, 2])
+            found = ResumableTasks("a stage", slow_once).run({1: {}, 2: {}})
     assert found == {1: {"key": 1}, 2: {"key": 2}}
 
 
@@ -401,8 +401,8 @@ def test_a_stage_that_is_begun_twice_shares_its_pieces_and_neither_fails(cores, 
     monkeypatch.setattr(progress, "say", lambda line: Path("second").touch())
 
     def run() -> None:
-        tasks = ResumableTasks("a stage", {}, side_by_side)
-        found = tasks.run([0, 1, 2, 3])
+        tasks = ResumableTasks("a stage", side_by_side)
+        found = tasks.run({key: {} for key in range(4)})
         assert found == {key: {"key": key} for key in range(4)}
         tasks.done()
 

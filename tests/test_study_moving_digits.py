@@ -42,14 +42,17 @@ def test_the_study_as_a_user_runs_it(tmp_path):
     assert changed == {"table"}, "the images are as they were"
 
 
-def test_sharings_of_which_none_holds_another_have_no_pair_and_the_stage_ends(tmp_path, monkeypatch):
+def test_sharings_of_which_none_holds_another_have_no_pair_and_a_further_seed_changes_no_run(tmp_path, monkeypatch):
+    given = []
+
     class Ran:
         def __init__(self, *_):
             self.done = lambda: None
 
-        def run(self, keys):
+        def run(self, tasks):
+            given.append(tasks)
             result = dict.fromkeys(("digit", "background", "position"), torch.ones(2)) | {"loss_nats": 1.0}
-            return dict.fromkeys(keys, result)
+            return dict.fromkeys(tasks, result)
 
     stage = script("stages/moving_digits/table.py")
     monkeypatch.setattr(stage, "ResumableTasks", Ran)
@@ -57,6 +60,8 @@ def test_sharings_of_which_none_holds_another_have_no_pair_and_the_stage_ends(tm
     paths.images.touch()
     training = read_yaml(ROOT / "stages/moving_digits/params.yaml")["training"]
     training |= {"sharings": [["digit"], ["position"]]}
-    stage.main({"training": training, "seeds": [0, 1], "scale": "tiny"}, paths)
+    for seeds in ([0, 1], [0, 1, 2]):
+        stage.main({"world": {}, "training": training, "seeds": seeds, "scale": "tiny"}, paths)
+    assert given[0].items() < given[1].items()
     assert [row["sharing"] for row in rows_of(paths.table)] == ["digit", "position", "supervised", "untrained"]
     assert rows_of(paths.pairs) == []

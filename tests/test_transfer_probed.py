@@ -4,6 +4,7 @@ import itertools
 import json
 import shutil
 from argparse import Namespace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -43,27 +44,26 @@ def shifted(images: ImageSet, by: int) -> ImageSet:
 
 @pytest.fixture
 def shared(tmp_path, empty_checkout):
-    """A target and one encoder of each variant."""
+    """A target and an encoder that was trained; beside it an untrained one, as `main`."""
     for split, count, seed in (("train", 60, 3), ("test", 30, 4)):
         save_images(tmp_path / f"target/{split}.safetensors", stripes(count, seed))
     training = build_training(read({}), stripes(70, 0), stripes(10, 1), CPU)
-    folders = {name: tmp_path / name for name in ("main", "uniform")}
-    save_encoder(training.method.encoder, folders["main"] / "0.safetensors")
+    save_encoder(training.method.encoder, tmp_path / "main/0.safetensors")
     training.run()
-    save_encoder(training.method.encoder, folders["uniform"] / "0.safetensors")
+    save_encoder(training.method.encoder, tmp_path / "uniform/0.safetensors")
     own = {"target": "stripes", "probe": PROBE, "few_shot": FEW, "episodes_seed": 0, "episode_classes": [0, 1]}
-    return own | {"images": tmp_path / "target", "encoders": folders}
+    return own | {"images": tmp_path / "target", "encoder": tmp_path / "uniform/0.safetensors"}
 
 
 def test_too_few_images_for_the_episodes_are_refused_before_any_feature_is_taken(shared, monkeypatch):
     monkeypatch.setattr("annulus.studies.transfer.probed.extract", None)
     with pytest.raises(InputError, match=r"^few_shot: an episode has 9 classes with 2 \+ 3 images each, .* lower"):
-        evaluate_transfer(shared | {"few_shot": FEW | {"ways": 9}}, ("main", 0))
+        evaluate_transfer(shared | {"few_shot": FEW | {"ways": 9}}, ("uniform", 0))
 
 
-def test_images_are_normalised_by_the_target_s_training_images(shared):
+def test_images_are_normalised_by_the_target_s_training_images(shared, tmp_path):
     train = shifted(stripes(60, 3), 30)
-    encoder = load_encoder(shared["encoders"]["main"] / "0.safetensors")
+    encoder = load_encoder(tmp_path / "main/0.safetensors")
     found = normalised(encoder, train)
     pixels = train.images.pixels.double() / 255
     mean, std = pixels.mean(dim=(0, 2, 3)), pixels.std(dim=(0, 2, 3), unbiased=False)
@@ -97,11 +97,11 @@ def test_nothing_but_the_answers_is_taken_from_test_images(shared, monkeypatch):
             torch.testing.assert_close(found, torch.tensor(expected))
 
 
-def test_a_channel_that_never_varies_becomes_nothing(shared):
+def test_a_channel_that_never_varies_becomes_nothing(shared, tmp_path):
     pixels = stripes(20, 3).images.pixels.clone()
     pixels[:, 2] = 77
     images = ImageSet(Resident(pixels), torch.arange(20) % 2, torch.arange(20), ("a", "b"))
-    found = normalised(load_encoder(shared["encoders"]["main"] / "0.safetensors"), images)
+    found = normalised(load_encoder(tmp_path / "main/0.safetensors"), images)
     assert found.std.flatten()[2] == 1
     assert extract(found, images, ["pooled"], CPU).layer("pooled").isfinite().all()
 
@@ -134,7 +134,7 @@ def test_a_stage_that_goes_on_reads_the_files_of_class_splits_again(shared, tmp_
         images = stripes(90, seed=5)
         thirds = ImageSet(images.images, torch.arange(90) % 3, images.rows, ("across", "along", "both"))
         save_images(tmp_path / f"target/{split}.safetensors", thirds)
-    variants = dict.fromkeys(("main", "uniform", "untrained"), shared["encoders"]["uniform"])
+    variants = dict.fromkeys(("main", "uniform", "untrained"), tmp_path / "uniform")
     paths = Namespace(images=tmp_path / "target", **variants)
     few = FEW | {"class_splits": str(tmp_path)}
     settings = {"target": "dtd", "scale": "tiny", "seeds": [0], "probe": PROBE, "few_shot": few}
@@ -147,6 +147,25 @@ def test_a_stage_that_goes_on_reads_the_files_of_class_splits_again(shared, tmp_
     stopped, goes_on = accuracy("across", "along"), accuracy("across", "both")
     shutil.rmtree(".annulus/checkpoints")
     assert goes_on == accuracy("across", "both") != stopped
+
+
+def test_a_stage_that_goes_on_with_another_seed_or_encoder_keeps_the_rest(shared, tmp_path):
+    variants, target = ("main", "uniform", "untrained"), script("stages/transfer/target.py")
+    shutil.copytree(tmp_path / "uniform", tmp_path / "untrained")
+    paths = Namespace(images=tmp_path / "target", **{name: tmp_path / name for name in variants})
+    settings = {"target": "stripes", "scale": "tiny", "probe": PROBE, "few_shot": FEW}
+
+    def kept(*seeds: int) -> int:
+        target.main(settings | {"seeds": list(seeds)}, paths)
+        return len(list(Path(".annulus/checkpoints/transfer").iterdir()))
+
+    assert kept(0) == 3
+    for name in variants:
+        for suffix in ("safetensors", "json"):
+            shutil.copy(tmp_path / f"uniform/0.{suffix}", tmp_path / f"{name}/1.{suffix}")
+    assert kept(0, 1) == 6
+    shutil.copy(tmp_path / "main/0.safetensors", tmp_path / "main/1.safetensors")
+    assert kept(0, 1) == 7
 
 
 def test_gains_are_in_pairs_of_a_seed_and_an_image_or_an_episode(tmp_path):

@@ -20,8 +20,8 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     sets = OffsetInputs(large=paths.large, probes=probes, held_out_pairs=settings["held_out_pairs"])
     points = {point["offset"]: point["run"] for point in settings["points"]}
     shared = {"sets": sets, "hashes": sets.hashes, "points": points}
-    tasks = ResumableTasks("distance", shared, evaluate_offset, pick_device(), training_state)
-    results = tasks.run([(offset, seed) for offset in points for seed in settings["seeds"]])
+    tasks = ResumableTasks("distance", evaluate_offset, pick_device(), training_state)
+    results = tasks.run({(offset, seed): shared for offset in points for seed in settings["seeds"]})
     runs = {
         (name, offset): {seed: Outcome(**results[offset, seed][name]) for seed in settings["seeds"]}
         for name in probes

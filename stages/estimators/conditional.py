@@ -17,8 +17,8 @@ PATHS = ["points"]
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     params = filled(ConditionalParams, settings["params"])
-    tasks = ResumableTasks("conditional", params, train_variant)
-    estimates = tasks.run(list(params.variants))
+    tasks = ResumableTasks("conditional", train_variant)
+    estimates = tasks.run(dict.fromkeys(params.variants, params))  # one trains all seeds together
     information = digits(SumOfGaussians().information)
     of_all = {"seeds": len(params.seeds), "information_nats": information, "scale": settings["scale"]}
     write_table(paths.points, [row | of_all for name, nats in estimates.items() for row in rows(name, params, nats)])

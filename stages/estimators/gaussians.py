@@ -25,9 +25,9 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
         warning = eqco(params.eqco_alpha).warning(pairs, pairs - 1)
         if warning is not None:
             log.warning("%s", warning)
-    tasks = ResumableTasks("gaussians", params, estimates)
+    tasks = ResumableTasks("gaussians", estimates)
     keys = sorted(((pairs, seed) for pairs in params.pairs for seed in seeds), reverse=True)  # the longest first
-    results = tasks.run(keys)
+    results = tasks.run(dict.fromkeys(keys, params))
     rows = [
         row(params, method, nats, pairs, [results[pairs, seed]["nats"][method][place] for seed in seeds])
         for place, nats in enumerate(params.information)

@@ -25,8 +25,8 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     seeds = first_of(settings["seeds"], params.first_seeds, f"staircases.{params.critic}")
     for warning in warnings_for(params):
         log.warning("%s", warning)
-    tasks = ResumableTasks("staircase", params, follow, pick_device())
-    results = tasks.run([(name, seed) for seed in seeds for name in BOUNDS])
+    tasks = ResumableTasks("staircase", follow, pick_device())
+    results = tasks.run({(name, seed): params for seed in seeds for name in BOUNDS})
     runs = {
         (name, alpha): torch.stack([results[name, seed]["nats"][place] for seed in seeds])
         for name in BOUNDS

@@ -18,9 +18,10 @@ PATHS = ["images", "table", "pairs"]
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     params, seeds = filled(TrainingParams, settings["training"]), settings["seeds"]
-    inputs = {"images": paths.images, "content": hash_files(paths.images)}
-    tasks = ResumableTasks("moving_digits", {**settings, **inputs}, evaluate_sharing, pick_device())
-    outcomes = tasks.run([(name, seed) for name in names(params) for seed in seeds])
+    inputs = {"images": paths.images, "content": hash_files(paths.images), "test_seed": seeds[0]}
+    shared = {name: settings[name] for name in ("world", "training")} | inputs
+    tasks = ResumableTasks("moving_digits", evaluate_sharing, pick_device())
+    outcomes = tasks.run({(name, seed): shared for name in names(params) for seed in seeds})
     by_sharing = {name: {seed: outcomes[name, seed] for seed in seeds} for name in names(params)}
     write_table(paths.table, [row | {"scale": settings["scale"]} for row in rows(by_sharing, params)])
     differences = [row | {"scale": settings["scale"]} for row in pairs(by_sharing, params)]

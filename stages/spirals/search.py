@@ -18,8 +18,8 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     rows, done = [], []
     for name, own in settings["settings"].items():
         params = filled(SpiralsParams, own)
-        tasks = ResumableTasks("spirals", params, train_spirals)
-        results = tasks.run([(noise, seed) for noise in params.noise for seed in settings["seeds"]])
+        tasks = ResumableTasks("spirals", train_spirals)
+        results = tasks.run({(noise, seed): params for noise in params.noise for seed in settings["seeds"]})
         by_noise = {noise: [results[noise, seed] for seed in settings["seeds"]] for noise in params.noise}
         base = by_noise[params.noise[0]]
         setting = {"scale": settings["scale"], "iterations": params.iterations}

@@ -18,13 +18,14 @@ PATHS = ["images", "main", "uniform", "untrained", "metrics"]
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     seeds, encoders = settings["seeds"], {name: getattr(paths, name) for name in (MAIN, "uniform", "untrained")}
     train, test = splits_of(paths.images)  # before the workers are forked
-    weights = [folder / f"{seed}.safetensors" for folder in encoders.values() for seed in seeds]
     # Read here: what was computed with other files of class splits is not taken for these.
     classes = test_classes(settings["target"], test.classes, settings["few_shot"]["class_splits"])
-    inputs = {"images": paths.images, "encoders": encoders, "hashes": hash_files(paths.images, *weights)}
-    shared = {**settings, **inputs, "episodes_seed": seeds[0], "episode_classes": classes}
-    tasks = ResumableTasks("transfer", shared, evaluate_transfer, pick_device())
-    outcomes = tasks.run([(variant, seed) for variant in encoders for seed in seeds])
+    shared = {name: settings[name] for name in ("target", "probe", "few_shot")}
+    shared |= {"images": paths.images, "content": hash_files(paths.images)}
+    shared |= {"episodes_seed": seeds[0], "episode_classes": classes}
+    tasks = ResumableTasks("transfer", evaluate_transfer, pick_device())
+    files = {(variant, seed): encoders[variant] / f"{seed}.safetensors" for variant in encoders for seed in seeds}
+    outcomes = tasks.run({key: shared | {"encoder": file, "hash": hash_files(file)} for key, file in files.items()})
     right = {variant: {seed: outcomes[variant, seed] for seed in seeds} for variant in encoders}
     counts = {"classes": len(test.classes), "train_images": len(train), "test_images": len(test)}
     few = {name: settings["few_shot"][name] for name in ("ways", "shots", "queries", "episodes", "classifier")}

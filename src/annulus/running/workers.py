@@ -156,12 +156,14 @@ def compute_with(threads: int) -> None:
 
 
 class ResumableTasks:
-    """Tasks of a stage, several at a time. A killed stage resumes with the unfinished ones."""
+    """Tasks of a stage, several at a time. A killed stage resumes with the unfinished ones.
+
+    A finished task is kept by its key and settings alone: with further seeds, those that are done are not done again.
+    """
 
     def __init__(
         self,
         stage: str,
-        settings: Any,
         compute: Callable[[Any, Any], Mapping[str, Any]],
         device: torch.device = CPU,
         inner: Callable[[Any, Any], Checkpoint] | None = None,
@@ -171,34 +173,39 @@ class ResumableTasks:
         It must be a function of a module, so that it can be pickled for workers; the module's code is part of the key.
         `device`: where it computes. `inner`: the resume state within a task, which ends when its result is kept.
         """
-        self.stage, self.settings, self.compute, self.device, self.inner = stage, settings, compute, device, inner
+        self.stage, self.compute, self.device, self.inner = stage, compute, device, inner
         # As it is now: an edit while pieces wait for a worker does not change what runs.
         self.code = hash_code(Path(sys.modules[compute.__module__].__file__))
         self.checkpoints: list[Checkpoint] = []
 
-    def run(self, keys: Sequence[Any]) -> dict[Any, Mapping[str, Any]]:
-        """Results of the tasks by key, in the keys' order; keys are text, numbers, or tuples of them."""
-        self.checkpoints += [self._checkpoint(key) for key in keys]
-        names = [_words(key) for key in keys]
-        return dict(zip(keys, map_processes(self._one, keys, names=names, device=self.device), strict=True))
+    def run(self, tasks: Mapping[Any, Any]) -> dict[Any, Mapping[str, Any]]:
+        """Results by key, in the keys' order, of tasks given as settings by key; keys are text, numbers, or tuples.
+
+        The settings are what this one task depends on beside its key: nothing of other tasks, such as all seeds.
+        """
+        self.checkpoints += [self._checkpoint(*task) for task in tasks.items()]
+        names = [_words(key) for key in tasks]
+        results = map_processes(self._one, list(tasks.items()), names=names, device=self.device)
+        return dict(zip(tasks, results, strict=True))
 
     def done(self) -> None:
         """Let the checkpoints go, once the results are written."""
         let_go(self.checkpoints)
 
-    def _one(self, key: Any) -> Mapping[str, Any]:
-        with self._checkpoint(key) as checkpoint:
+    def _one(self, task: tuple[Any, Any]) -> Mapping[str, Any]:
+        key, settings = task
+        with self._checkpoint(key, settings) as checkpoint:
             result = checkpoint.load()
             if result is None:
-                result = self.compute(self.settings, key)
+                result = self.compute(settings, key)
                 checkpoint.save(result)
                 if self.inner is not None:
-                    with self.inner(self.settings, key) as within:
+                    with self.inner(settings, key) as within:
                         within.done()
         return result
 
-    def _checkpoint(self, key: Any) -> Checkpoint:
-        return Checkpoint(self.stage, {"settings": self.settings, "piece": key, "code": self.code})
+    def _checkpoint(self, key: Any, settings: Any) -> Checkpoint:
+        return Checkpoint(self.stage, {"settings": settings, "piece": key, "code": self.code})
 
 
 def _words(key: Any) -> str:

@@ -48,25 +48,26 @@ def run_encoders(
         raise InputError(f"{described} is missing or names no scenes ({error}); run `dvc repro`") from error
     scenes = folder if root is None else Path(root)
     _, test = splits_of(scenes, settings["kind"], settings["drop_empty"])  # before the workers are forked
-    weights = [variant / f"{seed}.safetensors" for variant in encoders.values() for seed in seeds]
     # Of drawn scenes each file; of real ones, which are large, what the stage before found: counts and annotations.
-    hashes = hash_files(*weights, described if root else folder)
+    inputs = {"scenes": scenes, "content": hash_files(described if root else folder)}
     # The code as it is now: an edit while tasks wait for a worker changes none.
-    shared = {**settings, "scenes": scenes, "encoders": encoders, "hashes": hashes, "code": hash_code(Path(__file__))}
-    tasks = ResumableTasks(stage, shared, compute, pick_device(), inner)
-    outcomes = tasks.run([(variant, seed) for variant in encoders for seed in seeds])
+    shared = {name: value for name, value in settings.items() if name != "seeds"} | inputs
+    shared["code"] = hash_code(Path(__file__))
+    files = {(variant, seed): encoders[variant] / f"{seed}.safetensors" for variant in encoders for seed in seeds}
+    tasks = ResumableTasks(stage, compute, pick_device(), inner)
+    outcomes = tasks.run({key: shared | {"encoder": file, "hash": hash_files(file)} for key, file in files.items()})
     return test, {variant: {seed: outcomes[variant, seed] for seed in seeds} for variant in encoders}, tasks
 
 
 def evaluate_detector(settings: Mapping[str, Any], key: tuple[str, int]) -> Mapping[str, Any]:
     """Results of the detector on one encoder, for (variant, seed): AP, AP of resampled pictures, the last loss.
 
-    `settings` are those of a task beside `scenes` and `encoders`, a folder by variant.
+    `settings` are those of a task beside `scenes`, a folder, and `encoder`, a file.
     """
-    variant, seed = key
+    _, seed = key
     train, test = splits_of(Path(settings["scenes"]), settings["kind"], settings["drop_empty"])
     engine = engine_of(settings["engine"])
-    encoder = load_encoder(Path(settings["encoders"][variant]) / f"{seed}.safetensors")
+    encoder = load_encoder(settings["encoder"])
     detector = filled(DetectorParams, settings["detector"])
     training = filled(TrainingParams, settings["training"])
     with detector_state(settings, key) as checkpoint:

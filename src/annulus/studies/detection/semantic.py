@@ -58,13 +58,13 @@ def evaluate_segmentation(settings: Mapping[str, Any], key: tuple[str, int]) -> 
     """Results of a segmentation decoder on one encoder's maps, for (variant, seed).
 
     Named as in `detector_runs.evaluate_detector`: mean IoU and pixel accuracy, those of resampled pictures, the last
-    loss, and the classes of the first test pictures. `settings` hold `segments` beside the scenes and `encoders`, a
-    folder by variant.
+    loss, and the classes of the first test pictures. `settings` hold `segments` beside `scenes`, a folder, and
+    `encoder`, a file.
     """
-    (variant, seed), device = key, pick_device()
+    (_, seed), device = key, pick_device()
     params = filled(SegmentsParams, settings["segments"])
     splits = splits_of(Path(settings["scenes"]), settings["kind"], settings["drop_empty"])
-    encoder = load_encoder(Path(settings["encoders"][variant]) / f"{seed}.safetensors")
+    encoder = load_encoder(settings["encoder"])
     train, test = (semantic(split, params.side) for split in splits)
     known, asked = (extract(encoder, images, ["map"], device, view_size=params.side) for images in (train, test))
     result = segment(known, train.masks, asked, test.masks, params, seed, device)

@@ -43,8 +43,8 @@ class Task:
     def checkpoint(self, seed: int, device: torch.device) -> Checkpoint:
         """The run's resume state, which holds a finished run until it is forgotten."""
         read = [self.images] if self.teacher is None else [self.images, self.teacher]
-        key = {
-            "settings": dict(self.settings),
+        key = {  # another seed changes no run
+            "settings": {name: value for name, value in self.settings.items() if name != "seeds"},
             "seed": seed,
             "inputs": hash_files(*read),
             "code": self.code,

@@ -46,7 +46,7 @@ def evaluate_sharing(settings: Mapping[str, Any], key: tuple[str, int]) -> Mappi
     train, unseen = (
         World(filled(WorldParams, settings["world"]), images) for images in load_images(Path(settings["images"]))
     )
-    test = Frames.drawn(unseen, params.test_images, settings["seeds"][0], "test frames")
+    test = Frames.drawn(unseen, params.test_images, settings["test_seed"], "test frames")
     if name == SUPERVISED:
         return {
             task.name: task.errors(test.through(train_supervised(train, params, task, seed)), task.truth(*test))

@@ -52,18 +52,19 @@ def splits_of(folder: Path) -> tuple[ImageSet, ImageSet]:
     return train, test
 
 
-def evaluate_transfer(shared: Mapping[str, Any], key: tuple[str, int]) -> Mapping[str, Any]:
+def evaluate_transfer(settings: Mapping[str, Any], key: tuple[str, int]) -> Mapping[str, Any]:
     """Correct test images of the linear probe and correct shares of the episodes' queries, for (variant, seed).
 
     Features are extracted once. Runs of one seed share the probe's order, and all runs the episodes.
     """
-    (variant, seed), device = key, pick_device()
-    probe, few = filled(ProbeParams, shared["probe"]), filled(FewShotParams, shared["few_shot"])
-    train, test = splits_of(shared["images"])
+    (_, seed), device = key, pick_device()
+    probe, few = filled(ProbeParams, settings["probe"]), filled(FewShotParams, settings["few_shot"])
+    train, test = splits_of(settings["images"])
     # First: images that are too few for the episodes are refused before an hour's probe.
-    classes, random = shared["episode_classes"], generator(shared["episodes_seed"], "episodes", shared["target"])
+    classes = settings["episode_classes"]
+    random = generator(settings["episodes_seed"], "episodes", settings["target"])
     episodes = draw_episodes(test.labels, classes, few.ways, few.shots, few.queries, few.episodes, random)
-    encoder = normalised(load_encoder(shared["encoders"][variant] / f"{seed}.safetensors"), train)
+    encoder = normalised(load_encoder(settings["encoder"]), train)
     layers = sorted({probe.layer, "pooled"})
     known, asked = (extract(encoder, images, layers, device) for images in (train, test))
     linear = probe_features(known, asked, *probe.linear, seed=seed, device=device)
