@@ -110,6 +110,18 @@ def states() -> list[Path]:
     return list(Path(".annulus/checkpoints").glob("*/*/state.pt"))
 
 
+@pytest.mark.parametrize(("stage", "section"), [("gaussians", "gaussians"), ("staircase-joint", "staircases")])
+def test_how_many_seeds_there_are_changes_no_piece_of_the_others(stage, section, monkeypatch):
+    given = []
+    monkeypatch.setattr(STAGES[stage].ResumableTasks, "run", lambda _, tasks: given.append(tasks) or 1 / 0)
+    for count in (1, 2):
+        own = {"first_seeds": count}
+        changes = own if section == "gaussians" else {"joint": TINY["staircases"]["joint"] | own}
+        with pytest.raises(ZeroDivisionError):
+            run(stage, study([3, 4], **{section: changes}))
+    assert given[0].items() < given[1].items()
+
+
 QUICK = ("binary", "ideal", "theorems")  # these compute in this process alone
 
 
