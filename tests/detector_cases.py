@@ -1,5 +1,6 @@
 """A few pictures with rectangles, and detectors of milliseconds, for tests of detection."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,6 +30,14 @@ def detector_params(**changes) -> DetectorParams:
 
 def training_params(**changes) -> TrainingParams:
     return checked(TRAINING | changes, "training", TrainingParams)
+
+
+def beside_transfer(folder: Path) -> Path:
+    """Where the study's params.yaml belongs in this folder, which has that of `transfer`."""
+    for study in ("transfer", "detection"):
+        (folder / "stages" / study).mkdir(parents=True)
+    shutil.copy(ROOT / "stages/transfer/params.yaml", folder / "stages/transfer")
+    return folder / "stages/detection/params.yaml"
 
 
 def encoder(seed: int = 0, **changes):

@@ -9,7 +9,7 @@ import torch
 from by_path import script
 from declared import ROOT
 from detection_cases import boxed
-from detector_cases import encoder
+from detector_cases import beside_transfer, encoder
 from PIL import Image
 from stated import stated_params
 
@@ -68,8 +68,9 @@ def tiny(tmp_path, monkeypatch):
     """The study at scale tiny in an empty folder, its settings, its scenes, and an encoder as each variant's."""
     monkeypatch.chdir(tmp_path)
     text = (ROOT / "stages/detection/params.yaml").read_text().replace("scale: demo", "scale: tiny", 1)
-    (tmp_path / "params.yaml").write_text(text)
-    study = MainStudy(stated_params(tmp_path / "root.yaml"), tmp_path / "params.yaml")
+    own = beside_transfer(tmp_path)
+    own.write_text(text)
+    study = MainStudy(stated_params(tmp_path / "root.yaml"), own)
     files = script("stages/detection/settings.py").main(study)
     settings = files["segments"] | {"seeds": [SEED, SEED + 1]}
     write_scenes(tmp_path / "scenes", settings["kind"], study.section("drawn", SceneParams), 0)
@@ -122,7 +123,8 @@ def test_a_stage_that_goes_on_with_another_seed_keeps_the_rest(tiny, tmp_path):
 
 def test_a_task_without_masks_is_refused(tmp_path):
     text = (ROOT / "stages/detection/params.yaml").read_text().replace("  task: coco\n", "  task: voc\n", 1)
-    (tmp_path / "params.yaml").write_text(text)
-    study = MainStudy(stated_params(tmp_path / "root.yaml"), tmp_path / "params.yaml")
+    own = beside_transfer(tmp_path)
+    own.write_text(text)
+    study = MainStudy(stated_params(tmp_path / "root.yaml"), own)
     with pytest.raises(InputError, match="scenes of voc have no masks; take coco or lvis"):
         script("stages/detection/settings.py").main(study)

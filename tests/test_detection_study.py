@@ -8,7 +8,7 @@ import pytest
 import yaml
 from by_path import read_yaml, script
 from declared import ROOT
-from detector_cases import encoder
+from detector_cases import beside_transfer, encoder
 from stated import stated_params
 
 from annulus.encoders.encoder import save_encoder
@@ -42,8 +42,9 @@ TRAINED = {
 
 @pytest.fixture
 def study(tmp_path, monkeypatch):
-    """The study's params.yaml with some values changed, by keys such as tasks__coco; in an empty folder."""
+    """The study's params.yaml with some values changed, by keys such as tasks__coco; beside that of transfer."""
     monkeypatch.chdir(tmp_path)
+    own = beside_transfer(tmp_path)
 
     def changed(**changes):
         content = read_yaml(PARAMS)
@@ -52,8 +53,8 @@ def study(tmp_path, monkeypatch):
             for section in sections:
                 place = place[section]
             place[last] = value
-        (tmp_path / "params.yaml").write_text(yaml.safe_dump(content))
-        return MainStudy(stated_params(tmp_path / "root.yaml"), tmp_path / "params.yaml")
+        own.write_text(yaml.safe_dump(content))
+        return MainStudy(stated_params(tmp_path / "root.yaml"), own)
 
     return changed
 
@@ -182,6 +183,16 @@ def test_a_task_runs_from_files_to_numbers(task, study, tmp_path, monkeypatch):
         (tmp_path / "main/0.safetensors").write_text("no encoder")
         with pytest.raises(InputError, match=r"0.safetensors or its JSON is missing or not an encoder of annulus"):
             evaluate_detector(settings, ("main", 0))
+
+
+def test_a_seed_without_encoders_is_refused_before_any_encoder_is_trained(study, tmp_path):
+    of_transfer = tmp_path / "stages/transfer/params.yaml"
+    of_transfer.write_text(of_transfer.read_text().replace("- 2\n- 3\n", "", 1))
+    sentence = (
+        r"detection/params\.yaml: seeds: .*transfer/params\.yaml has no encoder of \[2\]; take .* \[0, 1, 4\], or add"
+    )
+    with pytest.raises(InputError, match=sentence):
+        script("stages/detection/settings.py").main(study())
 
 
 def test_scenes_and_table_as_stages(study, tmp_path):

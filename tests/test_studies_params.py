@@ -40,9 +40,8 @@ def refused(monkeypatch):
             del place[last]
         else:
             place[last] = value
-        files = {Path("stages/algorithms/params.yaml"): CONTENT["algorithms"], Path("params.yaml"): TREE} | {
-            own: content
-        }
+        others = {Path(f"stages/{name}/params.yaml"): CONTENT[name] for name in ("algorithms", "transfer")}
+        files = others | {Path("params.yaml"): TREE, own: content}
         monkeypatch.setattr(studies, "read_tree", lambda path: copy.deepcopy(files[path]))
         with pytest.raises(InputError) as error:
             main(kind(own) if kind is studies.OwnStudy else kind(Path("params.yaml"), own))

@@ -3,17 +3,23 @@
 from typing import Any
 
 from annulus.config.params import plain
-from annulus.errors import InputError, nearest
+from annulus.errors import InputError, nearest, shown
 from annulus.studies.detection.scenes_params import SceneParams
 from annulus.studies.detection.study import read_study
 from annulus.studies.detection.tasks import ScenesParams, segments_settings, task_settings
 from annulus.studies.settings_files import write_settings
-from annulus.studies.study import MainStudy
+from annulus.studies.study import MainStudy, OwnStudy
 from annulus.studies.transfer.target_tables import SELECTORS
 
 
 def main(study: MainStudy) -> dict[str, Any]:
     params = read_study(study)
+    encoders = OwnStudy(study.path.parent.parent / "transfer/params.yaml")  # beside the main line's
+    if lacking := [seed for seed in study.seeds if seed not in encoders.params.seeds]:
+        raise InputError(
+            f"{study.path}: seeds: {encoders.path} has no encoder of {shown(lacking)}; take some of its seeds, "
+            f"{shown(encoders.params.seeds)}, or add what is lacking there"
+        )
     drawn = plain(study.section("drawn", SceneParams))
     scenes = study.section("scenes", ScenesParams)
     own = {"engine": params.engine, "scale": study.params.scale, "seeds": study.seeds}
