@@ -126,6 +126,12 @@ IR = "tables/mutualinfo.table1/methods/IR"
             "learning_rat: unknown key; did you",
         ),
         ("detection", "scales/demo/configurations/mask-rcnn-c5", {}, "configurations: no 'mask-rcnn-c5'; did you mean"),
+        (
+            "moving_digits",
+            "world/train_grounds",
+            9,
+            "train_grounds: 9 backgrounds of 10 classes, .* take at least 10",
+        ),
         ("distillation", "teachers", None, "teachers: None refused; input should be a valid list"),
         ("distillation", "teachers", ["resnet14", "../../x"], "no network is named '../../x'"),
         ("distillation", "shown", ["kd", "cdr"], "shown: losses has no 'cdr'; did you mean 'crd'?"),

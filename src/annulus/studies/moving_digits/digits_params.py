@@ -7,6 +7,7 @@ from annotated_types import Ge, Gt, Le, MinLen
 
 from annulus.errors import InputError, nearest
 from annulus.settings import Decay, Rate, Rows, Rule, Section, Share, Steps, Temperature
+from annulus.studies.moving_digits.grounds import CLASSES
 
 FACTORS = ("digit", "background", "position")
 
@@ -50,6 +51,11 @@ class WorldParams(Section):
             raise InputError(
                 f"ground: {self.ground} px, of which a frame crops {self.canvas} px; take ground at least as large as "
                 "canvas"
+            )
+        if self.grounds is None and self.train_grounds < len(CLASSES):
+            raise InputError(
+                f"train_grounds: {self.train_grounds} backgrounds of {len(CLASSES)} classes, which take turns: test "
+                f"frames would have classes that training has not; take at least {len(CLASSES)}"
             )
 
 
