@@ -14,6 +14,9 @@ from annulus.studies import study as studies
 ALGORITHMS = Path("stages/algorithms/params.yaml")
 CONTENT = {path.parent.name: read_yaml(path) for path in ROOT.glob("stages/*/params.yaml")}
 
+CAVES = copy.deepcopy(CONTENT["distillation"]["contrast"]["samplers"])
+CAVES["cave"]["clusters"] = 3001
+
 
 def settings_of(study: str) -> tuple:
     """Its settings script and the kind of study that it reads."""
@@ -131,6 +134,12 @@ IR = "tables/mutualinfo.table1/methods/IR"
             "world/train_grounds",
             9,
             "train_grounds: 9 backgrounds of 10 classes, .* take at least 10",
+        ),
+        (
+            "distillation",
+            "rows/kd",
+            {"contrast": {"sampler": "cave", "samplers": CAVES}},
+            "contrast.samplers.cave.clusters: 3001 for kd are more than the 3000 training images .*; take fewer",
         ),
         ("distillation", "teachers", None, "teachers: None refused; input should be a valid list"),
         ("distillation", "teachers", ["resnet14", "../../x"], "no network is named '../../x'"),

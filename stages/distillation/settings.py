@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from annulus.config.params import plain
-from annulus.studies.distillation.choices import DistillationParams, loss_settings
+from annulus.studies.distillation.choices import DistillationParams, check_clusters, loss_settings
 from annulus.studies.distillation.classifiers.params import FitParams
 from annulus.studies.distillation.params import ImagesParams
 from annulus.studies.settings_files import write_settings
@@ -16,6 +16,8 @@ def main(study: OwnStudy) -> dict[str, Any]:
     losses = {loss: loss_settings(study, loss) for loss in own.rows}
     fits = {name: study.section(name, FitParams) for name in ("teacher", "student")}
     images = study.section("images", ImagesParams)
+    for loss in own.losses:
+        check_clusters(study, loss, losses[loss], images)
     files: dict[str, Any] = {"images": images.resolved(own.scale, own.seeds[0])}
     for network in own.teachers:
         teacher = {"scale": own.scale, "seeds": own.seeds[:1], "network": network}

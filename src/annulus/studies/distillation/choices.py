@@ -1,5 +1,6 @@
 """The study's params.yaml as a whole: pairs, teachers, and each loss's settings."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -51,6 +52,23 @@ class DistillationParams(OwnParams):
         for where, name, known, section in named:
             if name not in known:
                 raise ValueError(f"{where}: {section} has no {name!r}{nearest(name, known)}")
+
+
+def check_clusters(study: OwnStudy, loss: str, settings: Mapping[str, Any], images: ImagesParams) -> None:
+    """Refuse more clusters than images in a loss's `loss_settings`, before a teacher is trained.
+
+    With `train_images: null` only a student knows how many images there are, and refuses at its first step.
+
+    Raises:
+        InputError: when negatives are drawn by clusters, of which there are more than `images.train_images`.
+    """
+    contrast, most = settings["contrast"], images.train_images
+    clusters = contrast["samplers"]["cave"]["clusters"]
+    if settings["weights"]["contrast"] > 0 and contrast["sampler"] == "cave" and most is not None and clusters > most:
+        raise InputError(
+            f"{study.path}: contrast.samplers.cave.clusters: {clusters} for {loss} are more than the {most} training "
+            "images (images.train_images); take fewer clusters, or more images"
+        )
 
 
 def loss_settings(study: OwnStudy, loss: str) -> dict[str, Any]:
