@@ -1,8 +1,10 @@
 """A run that trains on one set and is probed on others, against the same done by hand."""
 
 import itertools
+from argparse import Namespace
 
 import pytest
+from by_path import script
 from settings import CPU, SMALL, load, stripes
 
 from annulus.config.resolved import RUN, resolved
@@ -42,7 +44,7 @@ def test_each_set_is_probed_with_the_encoder_that_saw_patches_of_the_large_image
     tree = resolved(load(SMALL | PATCHES | {"linear.inputs": inputs}), RUN)
     probes = {name: folders[name] for name in ("one", "two")}
     sets = OffsetInputs(large=folders["large"], probes=probes, held_out_pairs=32)
-    shared = {"sets": sets, "hashes": sets.hashes, "points": {4: tree}}
+    shared = {"sets": sets, "hashes": sets.hashes, "run": tree}
     found, again, other = (evaluate_offset(shared, (4, seed)) for seed in (0, 0, 1))
     assert found == again
     states = {state.stem.rpartition("-")[2] for state in training_state(shared, (4, 0)).folder.glob("*.pt")}
@@ -73,8 +75,19 @@ def test_an_edit_while_runs_wait_for_a_worker_changes_no_state(tmp_path, monkeyp
     edits = itertools.count()
     monkeypatch.setattr(offsets, "hash_trial", lambda: {"edited": str(next(edits))})
     sets = OffsetInputs(large=tmp_path, probes={}, held_out_pairs=32)
-    shared = {"sets": sets, "hashes": {}, "points": {4: resolved(load(SMALL | PATCHES), RUN)}}
+    shared = {"sets": sets, "hashes": {}, "run": resolved(load(SMALL | PATCHES), RUN)}
     assert training_state(shared, (4, 0)).folder == training_state(shared, (4, 0)).folder
+
+
+def test_a_further_offset_changes_no_run_of_the_others(folders, monkeypatch):
+    stage, given = script("stages/distance/offsets.py"), []
+    monkeypatch.setattr(stage.ResumableTasks, "run", lambda _, tasks: given.append(tasks) or 1 / 0)
+    paths = Namespace(large=folders["large"], first=folders["one"], offsets=None)
+    for offsets_of in ([4], [4, 8]):
+        points = [{"offset": offset, "run": {"views": f"patches at {offset}"}} for offset in offsets_of]
+        with pytest.raises(ZeroDivisionError):
+            stage.main({"sets": {"first": "one"}, "held_out_pairs": 8, "points": points, "seeds": [0, 1]}, paths)
+    assert given[0].items() < given[1].items()
 
 
 def test_other_images_have_other_hashes(folders):

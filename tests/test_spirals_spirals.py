@@ -1,12 +1,15 @@
 """The spirals: their geometry, their views, a plain step of training, and a read-out whose answer is known."""
 
 import math
+from argparse import Namespace
 from dataclasses import replace
 
 import pytest
 import torch
 import torch.nn.functional as F
+from by_path import script
 
+from annulus.config.params import plain
 from annulus.errors import InputError
 from annulus.studies.spirals import spirals as module
 from annulus.studies.spirals.spirals import build_encoder, read_out, row, spirals, train_encoder, train_spirals, view
@@ -112,6 +115,17 @@ def test_a_piece_repeats_itself_and_its_row_is_over_seeds():
     assert found["verdict"] == "base"
     assert found["ceiling_nats"] == pytest.approx(math.log(8))
     assert found["bound_nats"] == pytest.approx(math.log(8) - (first["curve"][-1] + other["curve"][-1]) / 2)
+
+
+@pytest.mark.parametrize("name", ["spirals", "search"])
+def test_a_further_noise_changes_no_training_of_the_others(name, monkeypatch):
+    stage, given = script(f"stages/spirals/{name}.py"), []
+    monkeypatch.setattr(stage.ResumableTasks, "run", lambda _, tasks: given.append(tasks) or 1 / 0)
+    for noise in ([0.0], [0.0, 0.5]):
+        params = plain(replace(PARAMS, noise=noise))
+        with pytest.raises(ZeroDivisionError):
+            stage.main({"params": params, "settings": {"one": params}, "seeds": [0, 1], "scale": "tiny"}, Namespace())
+    assert given[0].items() < given[1].items()
 
 
 def test_a_training_that_diverges_says_where_and_names_the_learning_rate():

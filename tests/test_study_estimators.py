@@ -110,15 +110,21 @@ def states() -> list[Path]:
     return list(Path(".annulus/checkpoints").glob("*/*/state.pt"))
 
 
-@pytest.mark.parametrize(("stage", "section"), [("gaussians", "gaussians"), ("staircase-joint", "staircases")])
-def test_how_many_seeds_there_are_changes_no_piece_of_the_others(stage, section, monkeypatch):
+@pytest.mark.parametrize(
+    ("stage", "few", "more"),
+    [
+        ("gaussians", {"first_seeds": 1}, {"first_seeds": 2}),
+        ("gaussians", {"pairs": [8]}, {"pairs": [16, 8]}),
+        ("staircase-joint", *({"joint": TINY["staircases"]["joint"] | {"first_seeds": count}} for count in (1, 2))),
+        ("conditional", {"variants": {"cosine": VARIANTS["cosine"]}}, {"variants": VARIANTS}),
+    ],
+)
+def test_a_further_piece_changes_none_of_the_others(stage, few, more, monkeypatch):
     given = []
     monkeypatch.setattr(STAGES[stage].ResumableTasks, "run", lambda _, tasks: given.append(tasks) or 1 / 0)
-    for count in (1, 2):
-        own = {"first_seeds": count}
-        changes = own if section == "gaussians" else {"joint": TINY["staircases"]["joint"] | own}
+    for changes in (few, more):
         with pytest.raises(ZeroDivisionError):
-            run(stage, study([3, 4], **{section: changes}))
+            run(stage, study([3, 4], **{"staircases" if stage == "staircase-joint" else stage: changes}))
     assert given[0].items() < given[1].items()
 
 

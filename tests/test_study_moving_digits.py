@@ -42,7 +42,9 @@ def test_the_study_as_a_user_runs_it(tmp_path):
     assert changed == {"table"}, "the images are as they were"
 
 
-def test_sharings_of_which_none_holds_another_have_no_pair_and_a_further_seed_changes_no_run(tmp_path, monkeypatch):
+def test_sharings_of_which_none_holds_another_have_no_pair_and_a_further_seed_or_sharing_changes_no_run(
+    tmp_path, monkeypatch
+):
     given = []
 
     class Ran:
@@ -60,8 +62,9 @@ def test_sharings_of_which_none_holds_another_have_no_pair_and_a_further_seed_ch
     paths.images.touch()
     training = read_yaml(ROOT / "stages/moving_digits/params.yaml")["training"]
     training |= {"sharings": [["digit"], ["position"]]}
-    for seeds in ([0, 1], [0, 1, 2]):
-        stage.main({"world": {}, "training": training, "seeds": seeds, "scale": "tiny"}, paths)
-    assert given[0].items() < given[1].items()
+    for seeds, first in ([0, 1], 1), ([0, 1], 0), ([0, 1, 2], 0):
+        some = training | {"sharings": training["sharings"][first:]}
+        stage.main({"world": {}, "training": some, "seeds": seeds, "scale": "tiny"}, paths)
+    assert given[0].items() < given[1].items() < given[2].items()
     assert [row["sharing"] for row in rows_of(paths.table)] == ["digit", "position", "supervised", "untrained"]
     assert rows_of(paths.pairs) == []

@@ -19,9 +19,11 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     probes = {name: getattr(paths, slot) for slot, name in settings["sets"].items()}
     sets = OffsetInputs(large=paths.large, probes=probes, held_out_pairs=settings["held_out_pairs"])
     points = {point["offset"]: point["run"] for point in settings["points"]}
-    shared = {"sets": sets, "hashes": sets.hashes, "points": points}
+    shared = {"sets": sets, "hashes": sets.hashes}
     tasks = ResumableTasks("distance", evaluate_offset, pick_device(), training_state)
-    results = tasks.run({(offset, seed): shared for offset in points for seed in settings["seeds"]})
+    results = tasks.run(
+        {(offset, seed): shared | {"run": run} for offset, run in points.items() for seed in settings["seeds"]}
+    )
     runs = {
         (name, offset): {seed: Outcome(**results[offset, seed][name]) for seed in settings["seeds"]}
         for name in probes

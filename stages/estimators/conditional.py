@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from annulus.config.params import filled
@@ -18,7 +19,8 @@ PATHS = ["points"]
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     params = filled(ConditionalParams, settings["params"])
     tasks = ResumableTasks("conditional", train_variant)
-    estimates = tasks.run(dict.fromkeys(params.variants, params))  # one trains all seeds together
+    # One trains all seeds together.
+    estimates = tasks.run({name: replace(params, variants={name: one}) for name, one in params.variants.items()})
     information = digits(SumOfGaussians().information)
     of_all = {"seeds": len(params.seeds), "information_nats": information, "scale": settings["scale"]}
     write_table(paths.points, [row | of_all for name, nats in estimates.items() for row in rows(name, params, nats)])

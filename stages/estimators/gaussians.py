@@ -28,7 +28,8 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
             log.warning("%s", warning)
     tasks = ResumableTasks("gaussians", estimates)
     keys = sorted(((pairs, seed) for pairs in params.pairs for seed in seeds), reverse=True)  # the longest first
-    results = tasks.run(dict.fromkeys(keys, replace(params, first_seeds=1)))  # how many there are changes none
+    # How many seeds there are, and which other numbers of pairs, changes none.
+    results = tasks.run({key: replace(params, pairs=[key[0]], first_seeds=1) for key in keys})
     rows = [
         row(params, method, nats, pairs, [results[pairs, seed]["nats"][method][place] for seed in seeds])
         for place, nats in enumerate(params.information)

@@ -11,7 +11,7 @@ from annulus.pipeline.stage import Results, run_resolved
 from annulus.running.checkpoint import hash_files
 from annulus.running.workers import ResumableTasks
 from annulus.studies.moving_digits.digit_rows import evaluate_sharing, names, pairs, rows
-from annulus.studies.moving_digits.digits_params import TrainingParams
+from annulus.studies.moving_digits.digits_params import FACTORS, TrainingParams
 
 PATHS = ["images", "table", "pairs"]
 
@@ -19,7 +19,8 @@ PATHS = ["images", "table", "pairs"]
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     params, seeds = filled(TrainingParams, settings["training"]), settings["seeds"]
     inputs = {"images": paths.images, "content": hash_files(paths.images), "test_seed": seeds[0]}
-    shared = {name: settings[name] for name in ("world", "training")} | inputs
+    training = settings["training"] | {"sharings": [[FACTORS[0]]]}  # which others there are changes no row
+    shared = {"world": settings["world"], "training": training} | inputs
     tasks = ResumableTasks("moving_digits", evaluate_sharing, pick_device())
     outcomes = tasks.run({(name, seed): shared for name in names(params) for seed in seeds})
     by_sharing = {name: {seed: outcomes[name, seed] for seed in seeds} for name in names(params)}

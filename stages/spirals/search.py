@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from annulus.config.params import filled
@@ -19,7 +20,9 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     for name, own in settings["settings"].items():
         params = filled(SpiralsParams, own)
         tasks = ResumableTasks("spirals", train_spirals)
-        results = tasks.run({(noise, seed): params for noise in params.noise for seed in settings["seeds"]})
+        results = tasks.run(
+            {(noise, seed): replace(params, noise=[noise]) for noise in params.noise for seed in settings["seeds"]}
+        )
         by_noise = {noise: [results[noise, seed] for seed in settings["seeds"]] for noise in params.noise}
         base = by_noise[params.noise[0]]
         setting = {"scale": settings["scale"], "iterations": params.iterations}

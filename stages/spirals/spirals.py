@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from annulus.config.params import filled
@@ -17,7 +18,7 @@ PATHS = ["points", "curve", "plane"]
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     params, seeds = filled(SpiralsParams, settings["params"]), settings["seeds"]
     tasks = ResumableTasks("spirals", train_spirals)
-    results = tasks.run({(noise, seed): params for noise in params.noise for seed in seeds})
+    results = tasks.run({(noise, seed): replace(params, noise=[noise]) for noise in params.noise for seed in seeds})
     by_noise = {noise: [results[noise, seed] for seed in seeds] for noise in params.noise}
     base = by_noise[params.noise[0]]
     write_table(

@@ -28,13 +28,13 @@ class OffsetInputs:
         return {str(folder): hash_images(folder) for folder in (self.large, *self.probes.values())}
 
 
-def evaluate_offset(shared: Mapping[str, Any], key: tuple[Any, int]) -> Mapping[str, Any]:
-    """Results of a run on each set, for (point, seed); `shared` has the sets and the resolved settings of points."""
-    (point, seed), sets, points = key, shared["sets"], shared["points"]
-    large, trial = load_splits(sets.large), trial_of(points[point], seed)
+def evaluate_offset(settings: Mapping[str, Any], key: tuple[Any, int]) -> Mapping[str, Any]:
+    """Results of a run on each set, for (offset, seed); `settings` has the sets and the offset's resolved settings."""
+    (_, seed), sets = key, settings["sets"]
+    large, trial = load_splits(sets.large), trial_of(settings["run"], seed)
     check_pairs(sets.held_out_pairs, large.test)
     training = build_training(trial.run, large.train, large.validation, pick_device())
-    with training_state(shared, key) as checkpoint:
+    with training_state(settings, key) as checkpoint:
         history = training.run(checkpoint)
         metrics = training.metrics() | held_out(training, large.test, sets.held_out_pairs, seed)
         results = {}
@@ -44,8 +44,8 @@ def evaluate_offset(shared: Mapping[str, Any], key: tuple[Any, int]) -> Mapping[
     return results
 
 
-def training_state(shared: Mapping[str, Any], key: tuple[Any, int]) -> Checkpoint:
+def training_state(settings: Mapping[str, Any], key: tuple[Any, int]) -> Checkpoint:
     """Where `evaluate_offset` stands."""
-    (point, seed), points = key, shared["points"]
-    content = {"trial": trial_of(points[point], seed), "images": shared["hashes"], "code": shared["sets"].code}
+    trial = trial_of(settings["run"], key[1])
+    content = {"trial": trial, "images": settings["hashes"], "code": settings["sets"].code}
     return Checkpoint("transfer", content, device=described(pick_device()))
