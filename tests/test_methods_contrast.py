@@ -82,6 +82,18 @@ def test_annealing_goes_from_the_whole_memory_to_the_sampler_s_set(sampler):
     assert end == annealed.contrasts[0](scores, cases.INDEX, cases.at(1.0, 1.0), cases.INDEX).loss != start
 
 
+def test_the_last_step_may_be_more_than_all_of_training_by_rounding():
+    done = 0.0
+    for _ in range(11):
+        done += 1 / 11
+    assert done > 1
+    for method in (method_of("ir", "ring", "s"), method_of("ir", "ring", "none", cases.CURRICULUM)):
+        end = estimate_of(method, cases.at(1.0, 1.0)).loss
+        torch.testing.assert_close(estimate_of(method, cases.at(done, 1.0)).loss, end)
+    with pytest.raises(InputError, match=r"^training \(the share that is done\) 1\.01: give a number from 0 to 1"):
+        estimate_of(method, cases.at(1.01, 1.0))
+
+
 @pytest.mark.parametrize("neighbours", ["s", "k"])
 def test_neighbours_come_with_training_and_not_with_the_sampler_s_annealing(neighbours):
     for name in ("ir", "moco", "simclr"):

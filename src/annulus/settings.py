@@ -19,6 +19,7 @@ from annulus.errors import InputError, shown
 # Beyond these limits a number overflows, or no machine holds what it asks for.
 Fraction = Annotated[float, Ge(0), Le(1)]
 Share = Annotated[float, Ge(0), Lt(1)]
+Done = Annotated[float, Ge(0), Le(1.000001)]  # of training: 11 parts of 1/11 add up to more than 1
 Positive = Annotated[float, Ge(1e-9), Le(1e9)]  # so that float32 holds it, its inverse and their squares
 Temperature = Annotated[float, Ge(0.001), Le(1000)]  # similarities lie in [-1, 1]
 Rate = Annotated[float, Ge(1e-9), Le(1000)]  # of learning; probes of the papers take up to 30

@@ -15,7 +15,7 @@ from annulus.bounds.infonce import infonce, log_sum
 from annulus.device.checks import check
 from annulus.device.distributed import all_gather, all_gather_with_grad
 from annulus.errors import InputError
-from annulus.settings import Fraction, Positive, check_value
+from annulus.settings import Done, Positive, check_value
 
 
 def _log_weight(negatives: Num[Tensor, "*b"], alpha: float) -> Float[Tensor, "*b"]:
@@ -219,7 +219,7 @@ class MLCPC(Bound):
         Raises:
             InputError: when it is no share, such as the number of an epoch.
         """
-        check_value("training (the share that is done)", training, Fraction)
+        check_value("training (the share that is done)", training, Done)
         return geometric(self.alpha_start, self.alpha_end, training)
 
     def loss(

@@ -21,7 +21,7 @@ from annulus.negatives.draws import Shared
 from annulus.negatives.own import SelfIndex
 from annulus.negatives.scores import Given, Scores
 from annulus.negatives.selection import Selection, gather
-from annulus.settings import Fraction, check_value
+from annulus.settings import Done, check_value
 
 log = logging.getLogger("annulus")
 
@@ -124,7 +124,7 @@ class Contrast(DrawingOnDevice):
             raise InputError(f"scores are a {type(scores).__name__}; give a tensor, a row per query")
         if not isinstance(progress, Progress):
             raise InputError(f"progress is a {type(progress).__name__}; give annulus.Progress(training, annealing)")
-        check_value("training (the share that is done)", progress.training, Fraction)
+        check_value("training (the share that is done)", progress.training, Done)
         if positive is not None and positive.shape != index.shape:
             raise InputError(
                 f"positive of shape {tuple(positive.shape)}: give a score for each of {len(index)} queries"
