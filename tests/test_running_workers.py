@@ -8,7 +8,6 @@ import signal
 import tempfile
 import time
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
 from functools import partial
 from multiprocessing import current_process, get_context
 from pathlib import Path
@@ -388,10 +387,7 @@ def test_the_workers_of_a_killed_stage_end_with_it_and_it_can_be_run_again(cores
     wait_for("slow-*", 2)
     stage.kill()
     stage.join()
-    found = None
-    while found is None:
-        with suppress(InputError):  # for a moment: process N is already computing this variant
-            found = ResumableTasks("a stage", slow_once).run({1: {}, 2: {}})
+    found = ResumableTasks("a stage", slow_once).run({1: {}, 2: {}})
     assert found == {1: {"key": 1}, 2: {"key": 2}}
 
 
@@ -414,6 +410,32 @@ def test_a_stage_that_is_begun_twice_shares_its_pieces_and_neither_fails(cores, 
         stage.join(60)
     assert [stage.exitcode for stage in stages] == [0, 0]
     assert sorted(begun()) == ["0", "1", "2", "3"]
+
+
+def test_what_another_process_computes_is_begun_once_and_again_when_it_has_ended(monkeypatch):
+    """A training loads its images and builds its network before it comes to the lock."""
+    monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(progress, "say", lambda line: Path("told").touch())
+    checkpoint, begun_at = Checkpoint("a stage", {"item": 1}), []
+
+    def hold() -> None:
+        with checkpoint:
+            Path("held").touch()
+            wait_for("told", 1)
+            time.sleep(1)
+
+    def locked(item: int) -> int:
+        begun_at.append(time.monotonic())
+        with checkpoint:
+            return item
+
+    holder = get_context("fork").Process(target=hold)
+    holder.start()
+    wait_for("held", 1)
+    assert list(map_processes(locked, [1], threads=2)) == [1]
+    holder.join()
+    assert len(begun_at) == 2
+    assert begun_at[1] - begun_at[0] > 1
 
 
 def test_of_a_group_of_processes_none_waits_for_what_another_group_computes(monkeypatch):

@@ -17,7 +17,7 @@ import shutil
 import socket
 import time
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from copy import copy
 from dataclasses import fields, is_dataclass
@@ -66,7 +66,9 @@ def hash_images(folder: Path) -> dict[str, str]:
 
 
 class LockedError(InputError):
-    """Another process computes the same at this moment."""
+    """Another process computes the same at this moment; `held` tells whether one still does."""
+
+    held: Callable[[], bool]
 
 
 def not_written(place: Path, error: OSError) -> InputError:
@@ -208,10 +210,12 @@ class Checkpoint:
                 lock.seek(0)
                 pid, _, host = lock.read().partition(" ")
             where = f" on {host}" if host not in ("", socket.gethostname()) else ""
-            raise LockedError(
+            locked = LockedError(
                 f"{self.stage}: process {pid}{where} is already computing this variant, with its state in "
                 f"{self.folder}; wait for it, or end it with `kill {pid}`{where}"
-            ) from None
+            )
+            locked.held = self.held
+            raise locked from None
         except FileNotFoundError:
             same = False
         if not same:  # a lock on a file that was removed since keeps nobody off

@@ -41,7 +41,6 @@ Result = TypeVar("Result")
 
 CPU = torch.device("cpu")
 LOOK_SECONDS = 1.0  # between two looks at another process, where it cannot be waited for
-FIRST_WAIT, LONGEST_WAIT = 0.25, 8.0  # seconds between two looks at what another process computes
 INTERRUPTS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 log = logging.getLogger("annulus")
@@ -225,17 +224,19 @@ def _awaited(compute: Callable[[Item], Result], item: Item) -> Result:
 
     If each of two processes ended at what the other holds, both would.
     """
-    wait = FIRST_WAIT
+    said = False
     while True:
         try:
             return compute(item)
         except LockedError as error:
             if world_size() > 1:  # the others of the group wait for this one, and no longer than half an hour
                 raise
-            if wait == FIRST_WAIT:
+            if not said:
                 progress.say(f"{error} (this process waits)")
-        time.sleep(wait)
-        wait = min(2 * wait, LONGEST_WAIT)
+            said, held = True, error.held
+        time.sleep(LOOK_SECONDS)
+        while held():  # `compute` may load all images before it comes to the lock
+            time.sleep(LOOK_SECONDS)
 
 
 def _show(reports: SimpleQueue, runs: int) -> None:
