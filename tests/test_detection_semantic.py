@@ -2,6 +2,7 @@
 
 from argparse import Namespace
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -112,13 +113,22 @@ def test_stage_and_table(tiny, tmp_path):
     assert table["tasks"][-1] == "segments"
 
 
-def test_a_stage_that_goes_on_with_another_seed_keeps_the_rest(tiny, tmp_path):
+def test_a_stage_that_goes_on_with_another_seed_or_encoder_keeps_the_rest(tiny, tmp_path):
     (tmp_path / "scenes/scenes.json").write_text('{"root": null}')
-    folders, kept = {name: tmp_path / name for name in ("main", "uniform", "untrained")}, []
-    for seeds in ([SEED], [SEED, SEED + 1]):
-        _, _, tasks = run_encoders("segments", tiny[0] | {"seeds": seeds}, tmp_path / "scenes", folders, named)
-        kept.append({checkpoint.folder for checkpoint in tasks.checkpoints})
-    assert kept[0] < kept[1]
+    folders = {name: tmp_path / name for name in ("main", "uniform", "untrained")}
+
+    def kept(*seeds: int) -> set[Path]:
+        settings = tiny[0] | {"seeds": list(seeds)}
+        _, _, tasks = run_encoders("segments", settings, tmp_path / "scenes", folders, named)
+        return {checkpoint.folder for checkpoint in tasks.checkpoints}
+
+    one, both = kept(SEED), kept(SEED, SEED + 1)
+    assert one < both
+    weights = tmp_path / f"untrained/{SEED}.safetensors"
+    before = weights.read_bytes()
+    save_encoder(encoder(seed=2, mean=(0.1, 0.2, 0.3)), weights)
+    assert weights.read_bytes() == before, "of other images, with their statistics beside"
+    assert len(kept(SEED, SEED + 1) & both) == 5
 
 
 def test_a_task_without_masks_is_refused(tmp_path):

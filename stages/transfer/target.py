@@ -25,7 +25,11 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     shared |= {"episodes_seed": seeds[0], "episode_classes": classes}
     tasks = ResumableTasks("transfer", evaluate_transfer, pick_device())
     files = {(variant, seed): encoders[variant] / f"{seed}.safetensors" for variant in encoders for seed in seeds}
-    outcomes = tasks.run({key: shared | {"encoder": file, "hash": hash_files(file)} for key, file in files.items()})
+    # Untrained encoders of other images have the same weights: their statistics stand in the JSON.
+    weights = {
+        key: {"encoder": file, "hash": hash_files(file, file.with_suffix(".json"))} for key, file in files.items()
+    }
+    outcomes = tasks.run({key: shared | one for key, one in weights.items()})
     right = {variant: {seed: outcomes[variant, seed] for seed in seeds} for variant in encoders}
     counts = {"classes": len(test.classes), "train_images": len(train), "test_images": len(test)}
     few = {name: settings["few_shot"][name] for name in ("ways", "shots", "queries", "episodes", "classifier")}

@@ -55,7 +55,9 @@ def run_encoders(
     shared["code"] = hash_code(Path(__file__))
     files = {(variant, seed): encoders[variant] / f"{seed}.safetensors" for variant in encoders for seed in seeds}
     tasks = ResumableTasks(stage, compute, pick_device(), inner)
-    outcomes = tasks.run({key: shared | {"encoder": file, "hash": hash_files(file)} for key, file in files.items()})
+    # Untrained encoders of other images have the same weights: their statistics stand in the JSON.
+    own = {key: {"encoder": file, "hash": hash_files(file, file.with_suffix(".json"))} for key, file in files.items()}
+    outcomes = tasks.run({key: shared | one for key, one in own.items()})
     return test, {variant: {seed: outcomes[variant, seed] for seed in seeds} for variant in encoders}, tasks
 
 
