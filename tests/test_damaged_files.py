@@ -18,6 +18,7 @@ from annulus.encoders.encoder import EncoderConfig, build_encoder, load_encoder,
 from annulus.encoders.features import Features, load_features, save_features
 from annulus.errors import InputError
 from annulus.evals.knn import KnnSettings, evaluate_knn
+from annulus.files import packed
 from annulus.files.images import load_images, save_images
 from annulus.files.packed import write_packed
 from annulus.files.results import write_table
@@ -140,9 +141,17 @@ ORDER = "epochs, images or queries are not some of a run's in their order"
             None,
             r"labels is int64 of shape \(5\), expected int64 of \(n\), n = 6",
         ),
+        ("images", {"rows": lambda t: t.int()}, None, r"rows is int32 of shape \(6\), expected int64 of \(n\)"),
+        ("images", {"rows": lambda t: t[:, None]}, None, r"rows is int64 of shape \(6, 1\), expected int64 of \(n\)"),
         ("images", {"rows": lambda t: None}, None, "holds images, labels, expected images, labels, rows"),
         ("images", {"labels": lambda t: t + 1}, None, "a label is 2, expected -1 to 1"),
-        ("features", {"embedding": lambda t: t / 0}, None, "embedding holds NaN or infinity, expected finite numbers"),
+        ("images", {"labels": lambda t: t - 2}, None, "a label is -2, expected -1 to 1"),
+        (
+            "features",
+            {"embedding": lambda t: t / (torch.arange(6) < 5)[:, None]},
+            None,
+            "embedding holds NaN or infinity, expected finite numbers",
+        ),
         ("features", dict.fromkeys(("embedding", "pooled", "map", "labels"), lambda t: t[:0]), None, "of no image"),
         ("features", {"embedding": lambda t: t[:, :0]}, None, "holds features of no image or without a dimension"),
         ("features", {"map": lambda t: t[:, :3]}, None, r"map is float16 of shape \(6, 3, 2, 2\), expected .*c = 5"),
@@ -172,7 +181,8 @@ ORDER = "epochs, images or queries are not some of a run's in their order"
         ("snapshots", {}, {"train_images": 3}, ORDER),
     ],
 )
-def test_tensors_or_a_description_of_another_type_shape_or_content(name, tensors, about, fault, tmp_path):
+def test_tensors_or_a_description_of_another_type_shape_or_content(name, tensors, about, fault, tmp_path, monkeypatch):
+    monkeypatch.setattr(packed, "ROWS_AT_ONCE", 4)  # of 6
     path = written(name, tmp_path)
     edit(path, tensors, about)
     assert_refused(name, path, fault)

@@ -225,14 +225,26 @@ def test_what_is_packed_and_changed_since_gives_a_sentence(files, tmp_path):
     refused(r"cannot be opened \(No such file or directory\)", load_images, index)
 
 
+def negative(levels):
+    """Levels of the same sum."""
+    return torch.cat([levels[:, :1] - 10**6, levels[:, 1:2] + 10**6, levels[:, 2:]], dim=1)
+
+
 @pytest.mark.parametrize(
     ("tensors", "about", "sentence"),
     [
         ({}, {"shards": {"train-00000.raw": 2**70}}, "its shards are not lengths by file name"),
         ({}, {"shards": {"train-00000.raw": -1}}, "its shards are not lengths by file name"),
+        ({}, {"shards": {"../train-00000.raw": 9}}, "its shards are not lengths by file name"),
+        ({}, {"kind": "png"}, "its kind is 'png', expected raw or jpeg"),
         ({}, {"side": 2**70}, r"its side is \d+ pixels, expected 1 to 65535"),
         ({"start": lambda t: torch.where(t == t.max(), 2**63 - 1, t)}, None, r"image \d+ does not lie in a shard"),
-        ({"levels": lambda t: t * 0}, None, "its levels do not count each pixel of its images once"),
+        (
+            {"levels": lambda t: t * torch.tensor([[1], [1], [0]])},
+            None,
+            "its levels do not count each pixel of its images once",
+        ),
+        ({"levels": negative}, None, "its levels do not count each pixel of its images once"),
     ],
 )
 def test_an_index_that_was_edited_gives_a_sentence(files, tmp_path, tensors, about, sentence):
@@ -242,6 +254,23 @@ def test_an_index_that_was_edited_gives_a_sentence(files, tmp_path, tensors, abo
         InputError, match=rf"train\.safetensors: {sentence}.*; write it again .*`dvc repro --force prepare`\)$"
     ):
         load_images(tmp_path / "work/train.safetensors")
+
+
+NOWHERE = {
+    "raw": [("shard", -1), ("shard", 3), ("start", -1), ("length", 767), ("sizes", (17, 17))],
+    "jpeg": [("shard", -1), ("shard", 3), ("start", -1), ("length", 0), ("sizes", (15, 16)), ("sizes", (16, 33))],
+}
+
+
+@pytest.mark.parametrize("kind", NOWHERE)
+def test_an_image_out_of_its_shard_or_of_another_size_is_refused(kind, files, tmp_path):
+    """Read, it would be another image."""
+    index, store = tmp_path / "work/train.safetensors", packed(files, kind, tmp_path / "work")
+    for field, wrong in NOWHERE[kind]:
+        save_images(index, image_set(store))
+        edit(index, {field: lambda t, wrong=wrong: t.index_put((torch.tensor(5),), torch.tensor(wrong).to(t))}, None)
+        with pytest.raises(InputError, match="image 5 does not lie in a shard, or has a size that no image has"):
+            load_images(index)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from contextlib import chdir
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -19,7 +20,15 @@ import torch
 from annulus.errors import InputError
 from annulus.optim.schedules import ConstantSchedule, CosineSchedule
 from annulus.running import checkpoint as checkpoint_module
-from annulus.running.checkpoint import Checkpoint, LockedError, clear, hash_files, let_go, seconds_to_next_save
+from annulus.running.checkpoint import (
+    Checkpoint,
+    LockedError,
+    clear,
+    hash_files,
+    hash_images,
+    let_go,
+    seconds_to_next_save,
+)
 
 KEY = {"seed": 0}
 
@@ -95,6 +104,8 @@ def test_the_state_of_a_later_part_lies_beside_the_first_and_is_forgotten_with_i
         states = [checkpoint, *map(checkpoint.beside, ("one", "two", "three"))]
         assert [state.load() for state in states] == [{"epoch": 3}, {"epoch": 1}, {"epoch": 2}, None]
         assert checkpoint.beside("one").due is False
+    assert state("trials") is None, "another kind of device does not go on from it"
+    with Checkpoint("trials", KEY, device="cuda, bf16") as checkpoint:
         checkpoint.done()
     assert list((checkout / ".annulus/checkpoints").rglob("*.pt")) == []
 
@@ -151,10 +162,12 @@ def test_what_an_experiment_beside_let_go_stays_while_its_folder_is_there(checko
     assert not list((checkout / ".annulus/checkpoints/pretrain").iterdir())
 
 
-def test_any_other_key_or_stage_never_sees_the_state(tmp_path):
+def test_any_other_key_or_stage_never_sees_the_state_nor_does_another_torch_or_faiss(tmp_path, monkeypatch):
     images = tmp_path / "images"
     images.mkdir()
     (images / "train").write_bytes(b"1")
+    (images / "z").mkdir()
+    (images / "z/train").write_bytes(b"of the same name")
     params = {"seed": 0, "schedules.${schedule}": CosineSchedule()}
     key = {"params": params, "images": hash_files(images), "code": {"a.py": "1"}}
     with Checkpoint("pretrain", key) as checkpoint:
@@ -171,7 +184,23 @@ def test_any_other_key_or_stage_never_sees_the_state(tmp_path):
     ):
         assert state(key=key | change) is None, change
     (images / "train").write_bytes(b"1")
+    for place, name, other in (
+        (torch, "__version__", "1.0"),
+        (checkpoint_module, "faiss", SimpleNamespace(__version__="1.0")),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, name, other)
+            assert state(key=key) is None, place
     assert state(key=key | {"images": hash_files(images)}) == {"epoch": 1}
+
+
+def test_prepared_images_are_the_same_in_another_folder_and_others_if_one_part_is(tmp_path):
+    for name, test in (("here", b"2"), ("there", b"2"), ("other", b"3")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "train.safetensors").write_bytes(b"1")
+        (tmp_path / name / "test.safetensors").write_bytes(test)
+    here, there, other = (hash_images(tmp_path / name) for name in ("here", "there", "other"))
+    assert here == there != other
 
 
 @dataclass(frozen=True)
@@ -185,8 +214,8 @@ class Ball:
     outer: float
 
 
-def test_a_key_tells_dataclasses_of_other_values_or_another_type_apart():
-    keys = [Ring(0.1), Ring(0.2), Ball(0.1), Ring(0.1, Ring(0.1)), Ring(0.1, Ball(0.1))]
+def test_a_key_tells_dataclasses_of_other_values_or_another_type_and_paths_apart():
+    keys = [Ring(0.1), Ring(0.2), Ball(0.1), Ring(0.1, Ring(0.1)), Ring(0.1, Ball(0.1)), Path("a/0"), Path("b/0")]
     assert len({Checkpoint("pretrain", {"sampler": key}).folder for key in keys}) == len(keys)
     assert Checkpoint("pretrain", {"sampler": Ring(0.1)}).folder == Checkpoint("pretrain", {"sampler": keys[0]}).folder
 

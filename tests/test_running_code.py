@@ -24,6 +24,10 @@ def test_code_is_a_file_and_what_computes_of_what_it_imports_wherever_it_lies(tm
     assert hash_code(tmp_path / "another.py") == code
     (tmp_path / "another.py").write_text(f"{imports}a = 1\n")
     assert {name for name, digest in hash_code(tmp_path / "another.py").items() if digest != code[name]} == {"script"}
+    (tmp_path / "another.c").write_text("int a = 1;\n")
+    with_c = hash_code(tmp_path / "another.py")
+    (tmp_path / "another.c").write_text("int a = 2;\n")
+    assert hash_code(tmp_path / "another.py")["script"] != with_c["script"], "what stands beside it in C is its part"
     with pytest.raises(InputError, match=r"cannot read .*none\.py: No such file .*; get the repository's own version"):
         hash_code(tmp_path / "none.py")
 
@@ -58,8 +62,9 @@ def test_imports_and_docstrings_are_those_of_the_syntax_tree(tmp_path):
         only = all(isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in tree.body)
         assert is_docstring(file) == only, file
     expected = {"negatives/ranks", "views/crop", "errors", "evals/headlines", "evals/knn", "evals/linear"}
+    expected |= {"__init__", *(f"{room}/__init__" for room in ("negatives", "views", "evals"))}
     found = {path.relative_to(ROOT / "src/annulus") for path in _imported_by(tmp_path / "forms.py")}
-    assert {str(path.with_suffix("")) for path in found if path.name != "__init__.py"} == expected
+    assert {str(path.with_suffix("")) for path in found} == expected
 
 
 def test_what_happens_to_be_imported_does_not_count():
