@@ -12,7 +12,17 @@ from by_path import script
 from annulus.config.params import plain
 from annulus.errors import InputError
 from annulus.studies.spirals import spirals as module
-from annulus.studies.spirals.spirals import build_encoder, read_out, row, spirals, train_encoder, train_spirals, view
+from annulus.studies.spirals.spirals import (
+    build_encoder,
+    curve_rows,
+    plane_rows,
+    read_out,
+    row,
+    spirals,
+    train_encoder,
+    train_spirals,
+    view,
+)
 from annulus.studies.spirals.spirals_params import SearchParams, SpiralsParams
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
@@ -52,12 +62,13 @@ def test_a_view_adds_up_to_its_noise_to_each_coordinate(generator):
 
 def test_training_is_ir_written_plainly():
     """Two steps: a softmax over each point's own row and the drawn ones that are not, SGD, the bank's average."""
-    every = replace(PARAMS, iterations=2, curve_points=2, momentum=0.0, weight_decay=0.0)
+    every = replace(PARAMS, iterations=2, curve_points=2, weight_decay=0.1)
     train, encoder, plain = spirals(60, 1.0, 0.25, generator_of(0)), build_encoder(every, 3), build_encoder(every, 3)
     losses = train_encoder(encoder, train, every, 0.5, 3)
     seen, order, draws = (module.generator(3, name) for name in ("views", "order", "negatives"))
     with torch.no_grad():
         bank = F.normalize(plain(view(train.points, 0.5, seen)), dim=1)
+    speeds = [torch.zeros_like(weight) for weight in plain.parameters()]
     for found in losses:
         index = torch.randint(60, (8,), generator=order)
         queries = F.normalize(plain(view(train.points[index], 0.5, seen)), dim=1)
@@ -70,8 +81,9 @@ def test_training_is_ir_written_plainly():
         assert found == pytest.approx(loss.item(), rel=1e-5)
         slopes = torch.autograd.grad(loss, list(plain.parameters()))
         with torch.no_grad():
-            for weight, slope in zip(plain.parameters(), slopes, strict=True):
-                weight -= 0.03 * slope
+            for weight, slope, speed in zip(plain.parameters(), slopes, speeds, strict=True):
+                speed.mul_(0.9).add_(slope + 0.1 * weight)
+                weight -= 0.03 * speed
             for point in index.unique():
                 mine = queries[index == point].mean(dim=0)
                 bank[point] = F.normalize(0.5 * bank[point] + 0.5 * mine, dim=0)
@@ -126,6 +138,41 @@ def test_a_further_noise_changes_no_training_of_the_others(name, monkeypatch):
         with pytest.raises(ZeroDivisionError):
             stage.main({"params": params, "settings": {"one": params}, "seeds": [0, 1], "scale": "tiny"}, Namespace())
     assert given[0].items() < given[1].items()
+
+
+def test_read_outs_are_of_unseen_points_by_the_plane_the_circle_and_their_own_coordinates(monkeypatch):
+    asked = []
+    monkeypatch.setattr(module, "train_encoder", lambda *_: [1.0])
+    monkeypatch.setattr(module, "read_out", lambda *given: asked.append(given) or float(len(asked)))
+    found = train_spirals(PARAMS, (0.5, 3))
+    train, test = (
+        spirals(count, 1.0, 0.25, module.generator(3, name)) for name, count in (("points", 60), ("test points", 40))
+    )
+    with torch.no_grad():
+        planes = [build_encoder(PARAMS, 3)(part.points) for part in (train, test)]
+    circles = [F.normalize(plane, dim=1) for plane in planes]
+    for given, (learn, seen) in zip(asked, (planes, circles, (train.points, test.points)), strict=True):
+        torch.testing.assert_close(given, (learn, train.labels, seen, test.labels))
+    assert [found[name] for name in ("accuracy", "circle", "points")] == [1, 2, 3]
+    assert (found["plane"], found["labels"]) == (planes[1][:5].tolist(), test.labels[:5].tolist())
+
+
+def test_rows_are_means_over_seeds_and_gains_in_pairs_of_a_seed():
+    places = {"plane": [[1.0, 2.00004]], "labels": [1]}
+    with_noise, without = (
+        [
+            {"curve": [2.0, 1.5, 1.0 + seed], "accuracy": top1 + 5 * seed, "circle": 70.0, "points": 60.0} | places
+            for seed in (0, 1)
+        ]
+        for top1 in (90.0, 80.0)
+    )
+    found = row(PARAMS, 0.5, with_noise, without)
+    numbers = {"seeds": 2, "top1_percent": 92.5, "circle_percent": 70, "coordinates_percent": 60, "gain_percent": 10}
+    assert found | numbers | {"gain_interval_percent": 0, "verdict": "better"} == found
+    assert found["bound_nats"] == pytest.approx(math.log(8) - 1.5)
+    curve = [(one["series"], one["x"], one["loss_nats"]) for one in curve_rows(PARAMS, {0.5: with_noise})]
+    assert curve == [("noise 0.5", 2, 2.0), ("noise 0.5", 4, 1.5), ("noise 0.5", 6, 1.5)]
+    assert plane_rows({0.5: with_noise}) == [{"noise": 0.5, "x": 1.0, "y": 2.0, "spiral": 1}]
 
 
 def test_a_training_that_diverges_says_where_and_names_the_learning_rate():
