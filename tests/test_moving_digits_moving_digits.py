@@ -155,14 +155,21 @@ def test_a_video_s_embedding_is_the_lstm_s_last_output_over_its_own_frames():
     assert filters == [8, 16, 32, 64]
 
 
-def test_training_repeats_itself_and_another_seed_or_sharing_does_not(worlds):
+def test_training_repeats_itself_and_another_seed_sharing_temperature_or_optimiser_does_not(worlds):
     found = {}
-    for name, shared, seed in (("one", ["digit"], 0), ("again", ["digit"], 0), ("seed", ["digit"], 1),
-                               ("sharing", ["position"], 0)):  # fmt: skip
-        views, loss = train_views(worlds[0], TRAINING, shared, seed)
+    soft, adam = replace(TRAINING, temperature=1.0), replace(TRAINING, momentum=None)
+    for name, shared, seed, params in (
+        ("one", ["digit"], 0, TRAINING),
+        ("again", ["digit"], 0, TRAINING),
+        ("seed", ["digit"], 1, TRAINING),
+        ("sharing", ["position"], 0, TRAINING),
+        ("temperature", ["digit"], 0, soft),
+        ("optimiser", ["digit"], 0, adam),
+    ):
+        views, loss = train_views(worlds[0], params, shared, seed)
         found[name] = torch.cat([weight.flatten() for weight in views.state_dict().values()]), loss
     assert torch.equal(found["one"][0], found["again"][0])
-    for name in ("seed", "sharing"):
+    for name in ("seed", "sharing", "temperature", "optimiser"):
         assert not torch.equal(found["one"][0], found[name][0])
         assert found[name][1] != found["one"][1]
 
@@ -289,14 +296,19 @@ def test_a_sharing_with_smaller_errors_is_better():
     assert {pair[f"{task}_verdict"] for task in FACTORS} == {"better"}
 
 
-def test_all_seeds_are_tested_on_the_same_frames(worlds, tmp_path, monkeypatch):
+def test_all_seeds_are_tested_on_the_same_unseen_frames_and_each_learns_from_its_own(worlds, tmp_path, monkeypatch):
     path, asked = tmp_path / "images.safetensors", []
     save_images(path, tuple(world.images for world in worlds))
     run = {"world": plain(WORLD), "training": plain(TRAINING), "images": str(path), "test_seed": 3}
-    monkeypatch.setattr(digit_rows, "read_out", lambda image, frames, test, params: asked.append(test.scenes) or {})
+    monkeypatch.setattr(digit_rows, "read_out", lambda *given: asked.append(given[:3]) or {})
     for seed in (3, 4):
         evaluate_sharing(run, ("untrained", seed))
-    assert all(map(torch.equal, *asked))
+    for (image, frames, test), seed in zip(asked, (3, 4), strict=True):
+        assert torch.equal(image[1].weight, build_views(derive(seed, "weights")).image[1].weight)
+        drawn = (Frames.drawn(worlds[0], 60, seed, "read-out frames"), Frames.drawn(worlds[1], 40, 3, "test frames"))
+        for found, expected in zip((frames, test), drawn, strict=True):
+            assert all(map(torch.equal, found.scenes, expected.scenes))
+            assert torch.equal(found.world.images.digits, expected.world.images.digits)
 
 
 def folder(root, size=28, classes=("0", "1"), splits=("train", "test")):

@@ -61,8 +61,8 @@ def test_a_view_adds_up_to_its_noise_to_each_coordinate(generator):
 
 
 def test_training_is_ir_written_plainly():
-    """Two steps: a softmax over each point's own row and the drawn ones that are not, SGD, the bank's average."""
-    every = replace(PARAMS, iterations=2, curve_points=2, weight_decay=0.1)
+    """Three steps: a softmax over each point's own row and the drawn ones that are not, SGD, the bank's average."""
+    every = replace(PARAMS, iterations=3, weight_decay=0.1)
     train, encoder, plain = spirals(60, 1.0, 0.25, generator_of(0)), build_encoder(every, 3), build_encoder(every, 3)
     losses = train_encoder(encoder, train, every, 0.5, 3)
     seen, order, draws = (module.generator(3, name) for name in ("views", "order", "negatives"))
