@@ -15,7 +15,7 @@ from annulus.config.params import filled, plain
 from annulus.device.rng import derive
 from annulus.device.rng import generator as named
 from annulus.errors import InputError
-from annulus.studies.moving_digits import digit_readouts, digit_rows
+from annulus.studies.moving_digits import digit_readouts, digit_rows, digit_training
 from annulus.studies.moving_digits.digit_images import load_images, make_images, save_images
 from annulus.studies.moving_digits.digit_networks import build_views
 from annulus.studies.moving_digits.digit_readouts import Frames, fit_head, read_out
@@ -105,6 +105,7 @@ def test_views_share_exactly_the_stated_factors(worlds, shared):
         else:
             share = each.double().mean().item()
             assert abs(share - chance[factor]) < 4.5 * math.sqrt(chance[factor] / count)
+    assert len(pair.second.digit.unique()) > 400, "any drawing of any class"
     drawings = pair.second.digit == pair.target.digit
     assert drawings.double().mean() < 0.05, "a shared digit is another drawing of its class"
     frames = Scenes(*(each.unflatten(0, (count, WORLD.frames)) for each in pair.first))
@@ -117,6 +118,16 @@ def test_views_share_exactly_the_stated_factors(worlds, shared):
         assert scenes.crop.max() <= world.margin
     other = world.pairs(count, set(FACTORS) - shared, named(0, "pairs"))
     assert all(map(torch.equal, pair.first, other.first)), "the first view does not depend on what is shared"
+
+
+def test_a_video_moves_by_its_share_of_the_canvas_a_frame_and_the_target_comes_after_it(worlds):
+    world, random = worlds[0], named(0, "pairs")
+    pair = world.pairs(50, set(), named(0, "pairs"))
+    for _ in ("start", "other"):
+        world.scenes(50, random)
+    paths = draw_paths(50, WORLD.target, world.room, 0.1 * 16, random).round().long()
+    assert torch.equal(pair.first.place.unflatten(0, (50, WORLD.frames)), paths[:, : WORLD.frames])
+    assert torch.equal(pair.target.place, paths[:, WORLD.target - 1])
 
 
 def test_grounds_are_those_of_their_key_and_a_longer_set_begins_with_the_shorter():
@@ -151,6 +162,8 @@ def test_a_video_s_embedding_is_the_lstm_s_last_output_over_its_own_frames():
         assert features.shape == (3, 64)
         _, (last, _) = views.video(features[None])
         torch.testing.assert_close(found[video], last[0, 0])
+    brighter = [views.train().image(seen) for seen in (frames, frames / 2 + 0.5)]
+    torch.testing.assert_close(*brighter, atol=0.01, rtol=0, msg="pixels have mean 0, so that their level is no border")
     filters = [module.out_channels for module in views.image if isinstance(module, torch.nn.Conv2d)]
     assert filters == [8, 16, 32, 64]
 
@@ -192,10 +205,11 @@ def test_the_rate_falls_along_half_a_cosine_and_the_loss_is_the_mean_of_the_last
     nn.init.zeros_(network.weight)
     params = replace(TRAINING, epochs=2, momentum=0.0)
 
-    def loss(_):
+    def loss(random):
+        assert random.initial_seed() == derive(7, "videos")
         return network.weight.sum() - network.weight.sum().detach() + next(values)
 
-    assert fit(network, loss, params, 0) == 3.5
+    assert fit(network, loss, params, 7) == 3.5
     moved = 0.01 * sum((1 + math.cos(math.pi * step / 4)) / 2 for step in range(4))
     assert -network.weight.item() == pytest.approx(moved, abs=1e-6)
 
@@ -252,6 +266,15 @@ def test_errors_are_of_unseen_frames_and_a_supervised_network_is_asked_its_own_t
     assert not any(torch.equal(*pair) for pair in pairs_of if pair[0].ndim > 1), (
         "the backbone learns, not the head alone"
     )
+
+
+@pytest.mark.parametrize("task", [Task("digit", 10), Task("background", 10), Task("position", 2)])
+def test_a_supervised_network_learns_the_truth_of_the_frames_that_it_sees(task, worlds, monkeypatch):
+    asked = []
+    monkeypatch.setattr(digit_training, "fit", lambda network, loss, *_: asked.append(loss))
+    network, scenes = train_supervised(worlds[0], TRAINING, task, 0), worlds[0].scenes(4, named(0, "frames"))
+    expected = task.loss(network(worlds[0].pixels(scenes)), task.truth(worlds[0], scenes))
+    torch.testing.assert_close(asked[0](named(0, "frames")), expected)
 
 
 def test_a_frame_is_read_out_by_itself_and_a_read_out_leaves_the_network_as_it_is(worlds):
@@ -378,4 +401,7 @@ def test_images_hold_both_splits_apart():
     train, test = make_images(WORLD, 0)
     assert isinstance(train, Images)
     assert (len(train.digits), len(test.digits), len(train.grounds), len(test.grounds)) == (1297, 500, 30, 20)
+    other, _ = make_images(WORLD, 1)
+    assert torch.equal(train.digits, other.digits)
+    assert not torch.equal(train.grounds, other.grounds)
     assert not set(map(bytes, train.digits.flatten(1).numpy())) & set(map(bytes, test.digits.flatten(1).numpy()))

@@ -188,11 +188,12 @@ def test_the_seed_decides_everything(whole):
 
 
 def test_estimators_and_classifiers_start_apart_and_so_do_two_seeds_and_what_they_see(monkeypatch):
-    first, seen = [], []
+    first, seen, widths = [], [], []
 
     def watched(config, seed):
         network = build_encoder(config, seed)
         first.append(next(network.parts[0].backbone.parameters()).detach().clone())
+        widths.append(config.embedding_dim)
         return network
 
     monkeypatch.setattr(module, "build_encoder", watched)
@@ -200,6 +201,7 @@ def test_estimators_and_classifiers_start_apart_and_so_do_two_seeds_and_what_the
     for seed in (0, 1):
         made(learns="supervised", seed=seed)
     assert len(first) == 4
+    assert widths == [6, 2] * 2, "a classifier has an output for each class"
     assert not any(one.equal(other) for one, other in itertools.combinations(first, 2))
     assert not torch.equal(*(batches.labelled.rows for batches in seen))
     assert not torch.equal(*(batches.draws.get_state() for batches in seen))
