@@ -9,6 +9,7 @@ import torch
 from by_path import ROOT
 from compilers import needs_compiler
 
+from annulus.device import compiled
 from annulus.device.compiled import library
 from annulus.device.kernels import trusted
 from annulus.views import augment, large
@@ -32,7 +33,9 @@ def written(tmp_path, text):
 
 
 @needs_compiler
-def test_a_file_is_compiled_once_and_again_when_it_changes(tmp_path, folder):
+def test_a_file_is_compiled_once_and_again_when_it_or_the_processor_or_the_command_changes(
+    tmp_path, folder, monkeypatch
+):
     source = written(tmp_path, "int number(void) { return 3; }\n")
     assert library(source).number() == 3
     [kept] = folder.iterdir()
@@ -50,6 +53,12 @@ def test_a_file_is_compiled_once_and_again_when_it_changes(tmp_path, folder):
     library.cache_clear()
     assert library(source).number() == 4
     assert len(list(folder.iterdir())) == 2
+    command, known = compiled._knowing(["cc", *compiled.FLAGS])
+    for number, (words, macros) in enumerate([([], b"another processor"), (["-DOTHER"], b"")], 3):
+        monkeypatch.setattr(compiled, "_knowing", lambda _, own=([*command, *words], known + macros): own)
+        library.cache_clear()
+        assert library(source).number() == 4
+        assert len(list(folder.iterdir())) == number
 
 
 @needs_compiler

@@ -20,7 +20,8 @@ def asked(monkeypatch):
     """Sets ANNULUS_ variables, which are not set; torch's own settings are put back."""
     for name in ("ANNULUS_PRECISION", "ANNULUS_DETERMINISTIC", "ANNULUS_COMPILE", "CUBLAS_WORKSPACE_CONFIG"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(torch.backends.cudnn, "deterministic", torch.backends.cudnn.deterministic)
+    for name in ("deterministic", "benchmark"):
+        monkeypatch.setattr(torch.backends.cudnn, name, getattr(torch.backends.cudnn, name))
     unwritten = torch.utils.deterministic.fill_uninitialized_memory
     yield lambda name, value: monkeypatch.setenv(f"ANNULUS_{name}", value)
     torch.use_deterministic_algorithms(False)
@@ -72,6 +73,7 @@ def test_a_gpu_is_deterministic_only_where_asked(value, words, asked, monkeypatc
     assert pick_device() == GPU
     assert described(GPU) == words
     assert torch.are_deterministic_algorithms_enabled() == torch.backends.cudnn.deterministic == (value == "yes")
+    assert torch.backends.cudnn.benchmark == (value == "no"), "it takes whichever is the fastest at this moment"
     assert os.environ.get("CUBLAS_WORKSPACE_CONFIG") == (":4096:8" if value == "yes" else None)
 
 

@@ -119,6 +119,18 @@ def test_a_second_derivative_through_gathered_rows_is_that_of_the_sum_of_losses(
     torch.testing.assert_close(torch.cat(together(squared_gradient, rows)), 9 * alone)  # losses of weight 1 and 2
 
 
+def of_a_given_gradient(rows):
+    rows, given = local(rows).clone().requires_grad_(), torch.ones(6, 6, dtype=torch.double)
+    all_gather_with_grad(rows).backward(given)
+    return rows.grad, given
+
+
+def test_a_gradient_through_gathered_rows_is_the_sum_and_the_given_one_stays_as_it_is():
+    for found, given in together(of_a_given_gradient, NUMBERS.view(6, 6).double()):
+        assert found.unique().tolist() == [2]
+        assert given.unique().tolist() == [1]
+
+
 def averaged(bucket):
     shapes = {"plain": (3,), "scalar": (), "half": (2, 2), "last": (4, 3, 2, 2), "alone": (2,), "nowhere": (2,)}
     parameters = {name: nn.Parameter(torch.zeros(shape)) for name, shape in shapes.items()}

@@ -30,7 +30,9 @@ def test_what_is_shown_of_an_address_and_of_a_text_that_repeats_it(address, text
 def test_a_token_that_a_server_repeats_is_not_shown_in_any_encoding():
     secrets = secrets_of(
         {"MLFLOW_TRACKING_TOKEN": "to/ken", "DATABRICKS_TOKEN": "other", "SHORT_KEY": "abc", "HOME": "home"}
+        | {"AWS_SECRET_ACCESS_KEY": "another one"}  # which holds "other"
     )
-    told = "to/ken and to%2Fken of other are not allowed: abc home, Authorization: Basic bWU6cGFzcw==, Bearer x.y-z"
-    expected = "*** and *** of *** are not allowed: abc home, Authorization: Basic ***, Bearer ***"
+    told = "to/ken and to%2Fken of other and another one are not allowed: abc home, "
+    told += "Authorization: Basic bWU6cGFzcw==, Bearer x.y-z"
+    expected = "*** and *** of *** and *** are not allowed: abc home, Authorization: Basic ***, Bearer ***"
     assert redacted(told, "http://host", secrets) == expected

@@ -64,6 +64,15 @@ def test_a_selector_is_named_in_place_of_its_section():
     assert clauses(lock(), PARAMS | {"datasets": other}) == ["metrics were made with datasets.shapes.size: 20"]
 
 
+def test_four_differences_are_named_and_more_are_counted():
+    for count, more in ((4, ""), (5, " and 1 more")):
+        locked = lock()
+        old = PARAMS["datasets"]["shapes"] | {f"old{n}": n for n in range(count)}
+        locked["prepare"]["params"]["params.yaml"]["datasets.shapes"] = old
+        named = ", ".join(f"datasets.shapes.old{n}: {n}" for n in range(4))
+        assert clauses(locked) == [f"metrics were made with {named}{more}"]
+
+
 def test_code_is_hashed_as_dvc_hashes_a_folder():
     for content in ({"src/a/b.py": b"edited"}, {"src/a/new.py": b""}):
         assert clauses(lock(), **content) == ["metrics were made with other code in src/a"]

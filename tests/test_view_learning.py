@@ -24,6 +24,7 @@ from annulus.studies.outcomes import ACCURACIES
 from annulus.studies.study import Study
 from annulus.studies.view_learning import trained as module
 from annulus.studies.view_learning.batches import Batch, Batches, labelled_images
+from annulus.studies.view_learning.curves import over_steps
 from annulus.studies.view_learning.learning import ViewLearning
 from annulus.studies.view_learning.params import SEEN as SEEN_NAMES
 from annulus.studies.view_learning.params import GeneratorParams, Seen
@@ -136,6 +137,15 @@ def test_a_curve_has_ten_points_each_the_mean_of_its_steps_and_no_number_of_what
     means = [(first + second) / 2 for first, second in zip(shared[::2], shared[1::2], strict=True)]
     assert [point["shared_nats"] for point in curve] == pytest.approx(means)
     assert curve[0]["classified_nats"] == ""
+
+
+def test_curves_are_means_over_seeds_with_intervals_and_empty_where_nothing_is_played():
+    of_seeds = {str(seed): [{"step": 5, "shared_nats": 1.0 + 2 * seed, "classified_nats": ""}] for seed in (0, 1)}
+    both, alone = over_steps({"both": of_seeds, "alone": {"0": of_seeds["0"]}})
+    none = {"classified_nats": "", "classified_interval_nats": ""}
+    interval = {"shared_nats": 2.0, "shared_interval_nats": pytest.approx(12.7062, abs=1e-4)}
+    assert both == {"series": "both", "step": 5, "seeds": 2} | interval | none
+    assert alone == {"series": "alone", "step": 5, "seeds": 1, "shared_nats": 1.0, "shared_interval_nats": ""} | none
 
 
 def test_only_the_labels_of_the_labelled_images_reach_a_generator(whole):
