@@ -362,6 +362,17 @@ def test_shards_that_are_no_longer_used_are_closed(tmp_path):
     assert opened() == 0
 
 
+def test_where_a_file_has_no_second_name_shards_are_copied(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise PermissionError
+
+    monkeypatch.setattr(os, "link", refuse)
+    (tmp_path / "0.bin").write_bytes(b"abc")
+    (tmp_path / "other").mkdir()
+    Shards(tmp_path, {"0.bin": 3}).link(tmp_path / "other")
+    assert (tmp_path / "other/0.bin").read_bytes() == b"abc"
+
+
 def test_a_full_disk_is_a_sentence_and_keeps_the_shards_before(files, tmp_path, monkeypatch):
     class Full(io.BytesIO):
         def write(self, content):

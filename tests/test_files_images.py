@@ -31,9 +31,10 @@ def test_the_digest_sees_pixels_labels_and_classes_but_not_layout_or_rows(genera
     others = [
         ImageSet(Resident(pixels), one.labels, one.rows, one.classes),
         ImageSet(one.images, one.labels.roll(1), one.rows, one.classes),
+        ImageSet(one.images, one.labels + 256, one.rows, one.classes),
         ImageSet(one.images, one.labels, one.rows, ("ant", "bee", "dog")),
     ]
-    assert len({one.digest, *(other.digest for other in others)}) == 4
+    assert len({one.digest, *(other.digest for other in others)}) == 5
     last = Resident(whole.contiguous(memory_format=torch.channels_last))
     assert ImageSet(last, one.labels, one.rows + 1, one.classes).digest == one.digest
 

@@ -73,6 +73,12 @@ def test_four_differences_are_named_and_more_are_counted():
         assert clauses(locked) == [f"metrics were made with {named}{more}"]
 
 
+def test_a_parameter_that_a_stage_has_got_since_is_named_unless_it_is_null(monkeypatch):
+    monkeypatch.setitem(PIPELINE["prepare"], "params", [*PIPELINE["prepare"]["params"], "limit"])
+    assert clauses(lock(), PARAMS | {"limit": None}) == []
+    assert clauses(lock(), PARAMS | {"limit": 3}) == ["metrics were made with limit: null"]
+
+
 def test_code_is_hashed_as_dvc_hashes_a_folder():
     for content in ({"src/a/b.py": b"edited"}, {"src/a/new.py": b""}):
         assert clauses(lock(), **content) == ["metrics were made with other code in src/a"]
