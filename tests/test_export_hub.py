@@ -144,7 +144,8 @@ def test_the_main_line_s_checkout_fills_the_card_unless_its_metrics_are_of_other
     assert about_main_line(weights).dataset == "photos"
     monkeypatch.setattr("annulus.pipeline.stale.stale", lambda files: ["metrics were made with other code"])
     assert about_main_line(weights) == About(seed=1)
-    assert about_main_line(tmp_path / "encoder.safetensors") == About()
+    for other in ("encoder.safetensors", "data/main/others/1.safetensors", "data/main/encoders/best.safetensors"):
+        assert about_main_line(tmp_path / other) == About()
 
 
 @pytest.mark.parametrize(
