@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 
-from annulus.device.device import autocast, described, pick_device
+from annulus.device.device import autocast, described, pick_device, threads
 from annulus.errors import InputError
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
@@ -82,6 +82,15 @@ def test_several_threads_are_named_on_a_cpu():
         *("cpu", "cpu 2 threads"),
         *("cuda", "cuda"),
     ]
+
+
+def test_a_number_of_threads_holds_within_and_the_one_before_is_back_after_a_failure_too():
+    before = torch.get_num_threads()
+    with threads(before + 1):
+        assert torch.get_num_threads() == before + 1
+    with pytest.raises(ZeroDivisionError), threads(before + 1):
+        raise ZeroDivisionError
+    assert torch.get_num_threads() == before
 
 
 @on_a_cpu
