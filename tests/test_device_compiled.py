@@ -1,6 +1,7 @@
 """A C file is compiled once for a processor, and what goes wrong is said."""
 
 import os
+import shlex
 import subprocess
 import sys
 
@@ -53,7 +54,7 @@ def test_a_file_is_compiled_once_and_again_when_it_or_the_processor_or_the_comma
     library.cache_clear()
     assert library(source).number() == 4
     assert len(list(folder.iterdir())) == 2
-    command, known = compiled._knowing(["cc", *compiled.FLAGS])
+    command, known = compiled._knowing([*shlex.split(os.environ.get("CC") or "cc"), *compiled.FLAGS])
     for number, (words, macros) in enumerate([([], b"another processor"), (["-DOTHER"], b"")], 3):
         monkeypatch.setattr(compiled, "_knowing", lambda _, own=([*command, *words], known + macros): own)
         library.cache_clear()
