@@ -19,7 +19,7 @@ from annulus.files.results import write_table
 from annulus.files.right import by_number, write_right
 from annulus.pipeline.stage import Results, run_stage
 from annulus.running import progress
-from annulus.running.checkpoint import Checkpoint, hash_files, hash_images, let_go
+from annulus.running.checkpoint import Checkpoint, hash_encoder, hash_images, let_go
 from annulus.running.code import hash_code
 from annulus.running.workers import map_seeds
 from annulus.views.splits import keeping_colour
@@ -74,7 +74,7 @@ class Probing:
     def checkpoint(self, seed: int) -> Checkpoint:
         params = {name: value for name, value in self.params.items() if name != "seeds"}
         key = {"params": params, "images": hash_images(self.paths.images), "code": self.code, "seed": seed}
-        key["encoder"] = hash_files(self.paths.encoders / f"{seed}.safetensors")
+        key["encoder"] = hash_encoder(self.paths.encoders / f"{seed}.safetensors")
         return Checkpoint("linear", key, described(pick_device(), torch.get_num_threads()))
 
     def done(self) -> None:

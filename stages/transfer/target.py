@@ -6,7 +6,7 @@ from typing import Any
 
 from annulus.device.device import pick_device
 from annulus.pipeline.stage import Results, run_resolved
-from annulus.running.checkpoint import hash_files
+from annulus.running.checkpoint import hash_encoder, hash_files
 from annulus.running.workers import ResumableTasks
 from annulus.studies.transfer.classes import test_classes
 from annulus.studies.transfer.probed import evaluate_transfer, metrics_row, splits_of
@@ -25,11 +25,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     shared |= {"episodes_seed": seeds[0], "episode_classes": classes}
     tasks = ResumableTasks("transfer", evaluate_transfer, pick_device())
     files = {(variant, seed): encoders[variant] / f"{seed}.safetensors" for variant in encoders for seed in seeds}
-    # Untrained encoders of other images have the same weights: their statistics stand in the JSON.
-    weights = {
-        key: {"encoder": file, "hash": hash_files(file, file.with_suffix(".json"))} for key, file in files.items()
-    }
-    outcomes = tasks.run({key: shared | one for key, one in weights.items()})
+    outcomes = tasks.run({key: shared | {"encoder": file, "hash": hash_encoder(file)} for key, file in files.items()})
     right = {variant: {seed: outcomes[variant, seed] for seed in seeds} for variant in encoders}
     counts = {"classes": len(test.classes), "train_images": len(train), "test_images": len(test)}
     few = {name: settings["few_shot"][name] for name in ("ways", "shots", "queries", "episodes", "classifier")}

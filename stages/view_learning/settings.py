@@ -7,7 +7,7 @@ from annulus.config.resolved import IMAGES, RUN, resolved
 from annulus.studies.settings_files import write_settings
 from annulus.studies.study import Study
 from annulus.studies.view_learning.params import SEEN
-from annulus.studies.view_learning.study import ViewLearningParams, check_pairs, generator_of
+from annulus.studies.view_learning.study import ViewLearningParams, check_held_out, generator_of
 
 
 def main(study: Study) -> dict[str, Any]:
@@ -17,7 +17,7 @@ def main(study: Study) -> dict[str, Any]:
     learned = {name: generator_of(study, own, name) for name in names}
     seen = resolved(study.variant("generators", {}, own.seeds[0]), SEEN)
     images = study.variant("images", {}, own.seeds[0])
-    check_pairs(own, images, str(study.path))
+    check_held_out(own, images, str(study.path))
     files = {"images": resolved(images, IMAGES)}
     for name, params in learned.items():
         files[f"generators/{name}"] = common | {"generator": plain(params), "seen": seen}

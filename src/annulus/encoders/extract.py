@@ -52,8 +52,8 @@ def extract_features(
     and is in evaluation mode from then on.
 
     Raises:
-        InputError: for images that are neither bytes nor floats, labels of another number, images smaller than the
-            view, a layer that the encoder has not, or an encoder that gives NaN or infinity.
+        InputError: for images that are neither bytes nor floats, labels of another number, classes without names,
+            images smaller than the view, a layer that the encoder has not, or an encoder that gives NaN or infinity.
 
     >>> images, labels = torch.randint(0, 256, (10, 3, 32, 32), dtype=torch.uint8), torch.arange(10) % 2
     >>> network = nn.Sequential(nn.Flatten(), nn.Linear(3072, 64), nn.ReLU())

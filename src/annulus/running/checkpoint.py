@@ -65,6 +65,11 @@ def hash_images(folder: Path) -> dict[str, str]:
     return {path.name: _sha256(path) for path in parts}
 
 
+def hash_encoder(weights: Path) -> dict[str, str]:
+    """SHA-256 of an encoder's files: untrained ones of other images have equal weights, and their own JSON beside."""
+    return hash_files(weights, weights.with_suffix(".json"))
+
+
 class LockedError(InputError):
     """Another process computes the same at this moment; `held` tells whether one still does."""
 

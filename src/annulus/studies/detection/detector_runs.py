@@ -12,7 +12,7 @@ from annulus.device.device import described, pick_device
 from annulus.encoders.encoder import load_encoder
 from annulus.errors import InputError
 from annulus.files.regular import read_text
-from annulus.running.checkpoint import Checkpoint, hash_files
+from annulus.running.checkpoint import Checkpoint, hash_encoder, hash_files
 from annulus.running.code import hash_code
 from annulus.running.workers import ResumableTasks
 from annulus.studies.detection.annotated import Annotated, Detection
@@ -55,9 +55,7 @@ def run_encoders(
     shared["code"] = hash_code(Path(__file__))
     files = {(variant, seed): encoders[variant] / f"{seed}.safetensors" for variant in encoders for seed in seeds}
     tasks = ResumableTasks(stage, compute, pick_device(), inner)
-    # Untrained encoders of other images have the same weights: their statistics stand in the JSON.
-    own = {key: {"encoder": file, "hash": hash_files(file, file.with_suffix(".json"))} for key, file in files.items()}
-    outcomes = tasks.run({key: shared | one for key, one in own.items()})
+    outcomes = tasks.run({key: shared | {"encoder": file, "hash": hash_encoder(file)} for key, file in files.items()})
     return test, {variant: {seed: outcomes[variant, seed] for seed in seeds} for variant in encoders}, tasks
 
 

@@ -47,7 +47,7 @@ class ViewLearningParams(StudyParams):
                     raise ValueError(f"pairs.{generator}: no {name!r}{nearest(name, self.generators)}")
 
 
-def check_pairs(own: ViewLearningParams, images: AllParams, source: str) -> None:
+def check_held_out(own: ViewLearningParams, images: AllParams, source: str) -> None:
     """Refuse more held-out pairs than test images before any generator learns, where the images are counted.
 
     `images`: the settings of the study's images; `source` names the study's file.
