@@ -20,11 +20,14 @@ from annulus.studies.outcomes import (
 )
 
 
-def outcome(right: list[bool], validation: tuple[float, ...] = (10.0, 20.0)) -> Outcome:
-    """A run that gets these test images right, and so much of its validation images after each epoch."""
+def outcome(
+    right: list[bool], validation: tuple[float, ...] = (10.0, 20.0), outer: tuple[float, ...] = (1.0, 1.0, 1.0)
+) -> Outcome:
+    """A run that gets these test images right, so many of its validation images after each epoch, from such sets."""
     history = [
-        {"epoch": n + 1, "validation_nn1_percent": value, "gradient_norm": 0.5 * n, "gradient_norm_std": 0.25}
-        for n, value in enumerate(validation)
+        {"epoch": n + 1, "validation_nn1_percent": value, "outer_share": share}
+        | {"gradient_norm": 0.5 * n, "gradient_norm_std": 0.25}
+        for n, (value, share) in enumerate(zip(validation, outer, strict=False))
     ]
     metrics = {"bound_nats": 2.0, "ceiling_nats": 6.0, "epochs": len(validation)}
     return Outcome(metrics, history, dict.fromkeys(ACCURACIES, right))
@@ -101,7 +104,22 @@ def test_a_figure_is_over_the_epochs_or_over_the_sweep_with_intervals():
     found = [tuple(row.values()) for row in by_epoch(runs)]
     assert [row[:3] for row in found] == [("none", 1, 2.0), ("none", 2, 4.0), ("linear", 1, 5.0), ("linear", 2, 7.5)]
     assert [row[3] for row in found] == pytest.approx([12.7062 * 1, 12.7062 * 2, 0, 12.7062 * 0.5], rel=1e-4)
+    assert list(by_epoch(runs)[0]) == ["series", "x", "nn1_top1_percent", "nn1_top1_interval_percent"]
     swept = {("IR", 0.2): {0: outcome([True, False, True, True]), 1: outcome([True] * 4)}}
     (row,) = by_value(swept)
     right = right_by_seed(swept["IR", 0.2])["nn1_top1_percent"]
     assert list(row.values()) == ["IR", 0.2, 87.5, accuracy(right).half]
+
+
+def test_a_figure_over_the_epochs_has_the_share_of_rows_that_is_kept_where_annealing_makes_it_differ():
+    runs = {
+        ("none", None): {0: outcome([True], outer=(0.1, 0.1)), 1: outcome([True], outer=(0.1, 0.1))},
+        ("adaptive", None): {0: outcome([True], outer=(1.0, 0.5)), 1: outcome([True], outer=(0.8, 0.1))},
+    }
+    found = [(row["kept_percent"], row["kept_interval_percent"]) for row in by_epoch(runs)]
+    assert found == [
+        (10.0, 0.0),
+        (10.0, 0.0),
+        pytest.approx((90.0, 127.062), rel=1e-4),
+        (30.0, pytest.approx(254.12, rel=1e-4)),
+    ]

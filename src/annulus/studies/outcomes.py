@@ -106,10 +106,21 @@ def by_value(runs: Mapping[Point, Runs]) -> list[dict[str, Number]]:
 
 
 def by_epoch(runs: Mapping[Point, Runs]) -> list[dict[str, Number]]:
-    """The figure without a sweep: accuracy on the validation part over the epochs."""
+    """The figure without a sweep: accuracy on the validation part over the epochs.
+
+    Where candidate sets differ, by annealing, also the share of the closest rows that they reach to after the epoch.
+    """
+    histories = {name: [run.history for run in of_point.values()] for (name, _), of_point in runs.items()}
+    reached = {row["outer_share"] for of_seeds in histories.values() for history in of_seeds for row in history}
+    shown = {SHOWN: ("validation_nn1_percent", 1)}
+    if len(reached) > 1:
+        shown["kept_percent"] = ("outer_share", 100)
     rows: list[dict[str, Number]] = []
-    for (name, _), of_point in runs.items():
-        for rows_of_epoch in zip(*(run.history for run in of_point.values()), strict=True):
-            values = [float(row["validation_nn1_percent"]) for row in rows_of_epoch]
-            rows.append({"series": name, "x": rows_of_epoch[0]["epoch"]} | with_interval(SHOWN, over_seeds(values)))
+    for name, of_seeds in histories.items():
+        for rows_of_epoch in zip(*of_seeds, strict=True):
+            row: dict[str, Number] = {"series": name, "x": rows_of_epoch[0]["epoch"]}
+            for column, (measured, times) in shown.items():
+                values = [float(of_seed[measured]) for of_seed in rows_of_epoch]
+                row |= with_interval(column, over_seeds(values).times(times))
+            rows.append(row)
     return rows
