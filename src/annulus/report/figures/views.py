@@ -23,6 +23,11 @@ SHARED = "I_NCE of unseen pairs, nats"
 OFFSET = "offset of the second patch, pixels"
 
 MOST_POINTS = 40  # of a spiral that are drawn
+FLOWS = {  # what a generator learns and changes
+    "raw input, none": "channels as they are",
+    "nothing, all": "a random flow of all channels",
+    "nothing, rest": "a random flow of the second view's",
+}
 
 
 def against_information(*files: Rows) -> Figure:
@@ -34,9 +39,19 @@ def against_information(*files: Rows) -> Figure:
     return figure
 
 
+def of_flows(rows: Rows) -> Figure:
+    """The linear probe over what views share: of an image's channels, and after random flows."""
+    of_kinds = grouped(rows, "learns", "changes")
+    figure, (axes,) = panels("")
+    _over_information(
+        axes, {FLOWS[kind]: some for kind, some in of_kinds.items() if kind in FLOWS}, "linear_top1", LINEAR
+    )
+    return figure
+
+
 def of_generators(rows: Rows, curves_of: Rows) -> Figure:
     """The linear probe over what views share, by what their generator learns; and how the generators learned."""
-    groups = grouped(rows, "learns")
+    groups = {name: some for name, some in grouped(rows, "learns").items() if name != "nothing"}
     figure, (left, right) = panels("encoders on the views", "generators while they learn")
     _over_information(left, groups, "linear_top1", LINEAR)
     shared = [row for row in curves_of if row.get("shared_nats", 0) != ""]
