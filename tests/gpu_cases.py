@@ -7,7 +7,7 @@ from settings import read, stripes
 from annulus.training.setup import build_training
 
 CHOICES = {
-    "method": ("ir", "pirl", "moco", "simclr", "simo"),
+    "method": ("ir", "pirl", "moco", "moco-jigsaw", "simclr", "simo"),
     "split": ("none", "lab"),
     "sampler": ("uniform", "ball", "ring", "cave"),
     "neighbours": ("none", "s", "k"),

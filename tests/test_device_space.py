@@ -58,7 +58,11 @@ RESNET50 = 4 * 4 * (25_557_032 - 2_049_000 + 2048 * 8 + 8)
         ({"method": "moco"}, {"queue (32 x 8)": 32 * (8 * 4 + 8), "negatives of a batch (16 x 0)": 0}),
         ({"method": "moco", "backbone": "resnet50"}, {"networks (4 x 23,524,424)": RESNET50}),
         ({"backbone": "resnet18", "optimizer.momentum": 0.0}, {"networks (2 x 11,180,616)": 89_444_928}),
-        ({"method": "simclr"}, {"images (70 of 16 px)": 70 * 3 * 256, "views of a batch (16 of 16 px)": 32 * 768 * 4}),
+        (
+            {"method": "simclr"},
+            {"images (70 of 16 px)": 70 * 3 * 256, "views of a batch (2 x 16 of 16 px)": 32 * 768 * 4},
+        ),
+        ({"method": "moco-jigsaw"}, {"views of a batch (3 x 16 of 16 px)": 48 * 768 * 4}),
     ],
 )
 def test_a_training_needs_what_it_keeps_and_a_batch_of_scores(changes, needs, monkeypatch):

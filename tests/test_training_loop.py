@@ -52,10 +52,11 @@ def watched(owner, name, seen):
         (6, {"bound": "binary-nce", "bounds.binary-nce.normaliser": "moving-average", "methods.ir.critic": "mlp-1"}),
         (6, {"method": "simo", "split": "frequency", "neighbours": "k", "methods.simo.batch_norm": "shuffle"}),
         (6, {"method": "pirl", "methods.pirl.negatives": "sampled"}),
+        (6, {"method": "moco-jigsaw"}),
         (11, {"method": "moco", "methods.moco.negatives": "sampled"}),
         (13, PLATEAU | {"scales.tiny.pretrain.epochs": 5}),
     ],
-    ids=["ring", "cave", "adaptive", "nce", "simo", "pirl", "moco", "plateau"],
+    ids=["ring", "cave", "adaptive", "nce", "simo", "pirl", "moco-jigsaw", "moco", "plateau"],
 )
 def test_a_killed_run_ends_in_the_same_bits_as_an_uninterrupted_one(
     steps, choice, tmp_path, monkeypatch, untouched_global_randomness

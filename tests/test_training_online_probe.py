@@ -18,11 +18,12 @@ SLOW = (
     {"method": "simclr"},
     {"method": "simo", "methods.simo.batch_norm": "shuffle"},
     {"method": "pirl"},
+    {"method": "moco-jigsaw"},
 )
 METHODS = [{"sampler": "ring"}, {"method": "moco"}, *(pytest.param(each, marks=pytest.mark.slow) for each in SLOW)]
 
 
-@pytest.mark.parametrize("changes", METHODS, ids=["ir", "moco", "cmc", "simclr", "simo", "pirl"])
+@pytest.mark.parametrize("changes", METHODS, ids=["ir", "moco", "cmc", "simclr", "simo", "pirl", "moco-jigsaw"])
 def test_the_encoder_has_the_same_bits_without_it(changes, untouched_global_randomness):
     trained = [run(changes), run(changes)]
     trained[1].probe = None
@@ -71,7 +72,7 @@ def test_it_is_softmax_regression_by_sgd_with_momentum(views, unlabelled, genera
     assert probe.accuracy(test, truth) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("method", ["ir", "moco", "simclr", "simo", "pirl"])
+@pytest.mark.parametrize("method", ["ir", "moco", "simclr", "simo", "pirl", "moco-jigsaw"])
 @pytest.mark.parametrize("split", ["none", "lab"])
 def test_a_step_tells_what_an_evaluation_of_its_queries_gives_in_the_same_order(method, split, monkeypatch):
     training = run({"method": method, "split": split})

@@ -30,6 +30,7 @@ METHODS = {
     "ir": ("IR", 69),
     "pirl": ("PIRL", 69),
     "moco": ("MoCo", 32),
+    "moco-jigsaw": ("MoCoJigsaw", 32),
     "simclr": ("SimCLR", 30),
     "simo": ("SiMo", 15),
 }
@@ -110,7 +111,7 @@ def test_a_critic_and_a_jigsaw_s_head_learn_beside_the_encoder():
     before = {name: weight.clone() for name, weight in training.method.named_parameters()}
     training.method.train()
     training.step(training._order())
-    assert {name.split(".")[0] for name in before} == {"encoder", "critics", "jigsaw_heads"}
+    assert {name.split(".")[0] for name in before} == {"encoder", "critics", "jigsaw"}
     assert [name for name, weight in training.method.named_parameters() if torch.equal(weight, before[name])] == []
 
 
@@ -121,8 +122,9 @@ def test_no_two_parts_or_seeds_of_a_training_draw_the_same_numbers(method):
         training = run({"method": method, "split": "lab", "methods.pirl.critic": "mlp-1", "seed": seed})
         drawing = [module for module in training.method.modules() if isinstance(module, Drawing)]
         states += [training.view_generator.get_state(), *(module.generator.get_state() for module in drawing)]
+        if method in ("pirl", "moco-jigsaw"):
+            weights += [head.each.weight for head in training.method.jigsaw.heads]
         if method == "pirl":
-            weights += [head.each.weight for head in training.method.jigsaw_heads]
             weights += [critic.of_query.weight for critic in training.method.critics]
     assert len(states) >= 2 * 3
     for drawn in (states, weights):

@@ -44,6 +44,7 @@ CASES = {
     "ir la": {"method": "ir", "bound": "la", "neighbours": "s", "methods.ir.negatives": "all"},
     "cmc": {"split": "lab"},
     "pirl": {"method": "pirl", "split": "lab"},
+    "moco jigsaw": {"method": "moco-jigsaw", "split": "lab", "methods.moco-jigsaw.shuffle_groups": 2},
     "moco drawn": {"method": "moco", "methods.moco.negatives": "sampled"},
     "simclr drawn": {"method": "simclr", "methods.simclr.negatives": "sampled", "sampler": "ring"},
     "simclr mlcpc": {"method": "simclr", "bound": "mlcpc", "sampler": "uniform"},

@@ -3,11 +3,13 @@
     ir       a memory bank
     pirl     the same, whose image must also be found from the pieces of its jigsaw
     moco     a momentum encoder, a queue of its keys
+    moco-jigsaw   the same, whose key must also be found from the pieces of a jigsaw: InfoMin, with its views
     simclr   the other views of the batch
     simo     a momentum encoder, its keys of the batch
 
 Made of `step` (what the loop calls), `contrast` (scores to a bound's estimate; `contrast_config`: its settings),
-`memory` (bank and queue), `keys` (the momentum encoder) and `critics` (scores that are no dot products).
+`memory` (bank and queue), `keys` (the momentum encoder), `jigsaw_branch` and `critics` (scores that are no dot
+products).
 
 Any of them may have a split: two encoders, each of a part of the image, and two memories; each encoder's queries meet
 the other one's keys. CMC is ir with the split lab.
@@ -29,6 +31,7 @@ from annulus.methods.contrast_config import ContrastConfig, Progress
 from annulus.methods.ir import IR, IRSettings
 from annulus.methods.memory import KeyQueue, MemoryBank
 from annulus.methods.moco import MoCo, MoCoSettings
+from annulus.methods.moco_jigsaw import MoCoJigsaw, MoCoJigsawSettings
 from annulus.methods.pirl import PIRL, PIRLSettings
 from annulus.methods.simclr import SimCLR, SimCLRSettings
 from annulus.methods.simo import SiMo, SiMoSettings
@@ -43,6 +46,8 @@ __all__ = [
     "KeyQueue",
     "MemoryBank",
     "MoCo",
+    "MoCoJigsaw",
+    "MoCoJigsawSettings",
     "MoCoSettings",
     "PIRLSettings",
     "Progress",
@@ -58,6 +63,7 @@ METHODS = {  # by their keys in params.yaml
     "ir": IRSettings,
     "pirl": PIRLSettings,
     "moco": MoCoSettings,
+    "moco-jigsaw": MoCoJigsawSettings,
     "simclr": SimCLRSettings,
     "simo": SiMoSettings,
 }

@@ -134,11 +134,7 @@ class IR(Method):
     ) -> Step:
         """Each view against its own row and negatives from the bank: of two parts, each against the other's bank."""
         self.check(views, index)
-        return self.of_view(views[0], index, progress)
-
-    def of_view(self, view: Float[Tensor, "b 3 h w"], index: Int[Tensor, "all"], progress: Progress) -> Step:
-        """`loss` of one view."""
-        queries, pooled = self.embed(view)  # of each part
+        queries, pooled = self.embed(views[0])  # of each part
         estimate = self.among_rows(queries, local(index), progress)
         return Step(estimate, queries[0], tuple(all_gather(query.detach()) for query in queries), pooled)
 

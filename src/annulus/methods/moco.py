@@ -9,6 +9,7 @@ from typing import ClassVar, Literal, Self
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from annulus.bounds.bound import Estimate
 from annulus.device.distributed import local
 from annulus.device.rng import generator
 from annulus.encoders.module_encoder import AnyEncoder
@@ -134,7 +135,18 @@ class MoCo(Method):
         """Each query against its key and negatives from the queue."""
         self.check(views, index)
         queries, pooled = self.embed(views[0])
-        keys, own, estimates = self.keys(views[1]), local(index), []
+        keys = self.keys(views[1])
+        return Step(self.among_keys(queries, keys, local(index), progress), queries[0], keys, pooled)
+
+    def among_keys(
+        self,
+        queries: Sequence[Float[Tensor, "b d"]],
+        keys: Sequence[Float[Tensor, "all d"]],
+        own: Int[Tensor, "b"],
+        progress: Progress,
+    ) -> Estimate:
+        """Queries of the images `own` by each network, against the batch's keys and the queue of the other one."""
+        estimates = []
         for contrast, query, key, queue in zip(
             self.contrasts, queries, reversed(keys), reversed(self.queues), strict=True
         ):
@@ -149,7 +161,7 @@ class MoCo(Method):
                     column_images=queue.images,
                 )
             )
-        return Step(reduce(add, estimates), queries[0], keys, pooled)
+        return reduce(add, estimates)
 
     def after_step(self, index: Int[Tensor, "all"], step: Step) -> None:
         """Let the key encoder follow, and push the keys: only now, so that none is a negative of its own query."""

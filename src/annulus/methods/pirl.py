@@ -4,36 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from annulus.device.compiling import compiled
-from annulus.device.device import autocast
-from annulus.device.distributed import local, local_slice, world_size
-from annulus.device.rng import Drawing, derive, first_weights, generator
-from annulus.encoders.mixed_precision import in_lower
-from annulus.encoders.module_encoder import AnyEncoder, ModuleEncoder
-from annulus.errors import InputError
+from annulus.device.distributed import local
+from annulus.encoders.module_encoder import AnyEncoder
 from annulus.methods.contrast_config import END, ContrastConfig, Progress
 from annulus.methods.critics import Critic
 from annulus.methods.ir import IR, IRSettings
+from annulus.methods.jigsaw_branch import JigsawBranch
 from annulus.methods.step import Setting, Step
 from annulus.settings import Fraction
-from annulus.views.jigsaw import CELLS, jigsaw
-
-
-class JigsawHead(nn.Module):
-    """Pooled features of nine patches to one unit embedding: each patch to `dim` numbers, all of them to `dim`."""
-
-    def __init__(self, width: int, dim: int, seed: int, name: str) -> None:
-        """`name` tells the heads of two networks apart."""
-        super().__init__()
-        with first_weights(derive(seed, "jigsaw head", name)):
-            self.each, self.all = nn.Linear(width, dim), nn.Linear(CELLS * dim, dim)
-
-    def forward(self, pooled: Float[Tensor, "b 9 c"]) -> Float[Tensor, "b d"]:
-        return F.normalize(in_lower(self.all, in_lower(self.each, pooled).flatten(1)).float(), dim=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +36,7 @@ class PIRLSettings(IRSettings):
         return PIRL
 
 
-class PIRL(Drawing, IR):
+class PIRL(IR):
     """IR with a second branch: another view's jigsaw is a query for the same row of the bank.
 
     The bank holds embeddings of views, not of jigsaws. The bound that is reported is the mean of both branches,
@@ -75,17 +56,7 @@ class PIRL(Drawing, IR):
 
     def __init__(self, encoder: AnyEncoder, params: PIRLSettings, setting: Setting) -> None:
         super().__init__(encoder, params, setting)
-        if isinstance(encoder, ModuleEncoder):
-            raise InputError(
-                "PIRL has a second head on the features before the encoder's own, and a module does not say how many "
-                "those are; give an encoder of annulus.build_encoder"
-            )
-        self.jigsaw_heads = nn.ModuleList(
-            JigsawHead(encoder.width, params.embedding_dim, setting.seed, name) for name in encoder.names
-        ).to(setting.device)
-        # No CUDA graph: it would be captured while the first branch waits for its backward, which torch refuses.
-        self.pooled = compiled(encoder.pooled)
-        self.generator = generator(setting.seed, "jigsaw")  # on the CPU: the same patches on every device
+        self.jigsaw = JigsawBranch(encoder, params.embedding_dim, setting.seed).to(setting.device)
 
     @classmethod
     def create(
@@ -126,14 +97,7 @@ class PIRL(Drawing, IR):
         self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"], progress: Progress = END
     ) -> Step:
         """(1 - weight) times the loss of the first view, plus weight times that of the second one's jigsaw."""
-        self.check(views, index)
-        step = self.of_view(views[0], index, progress)
-        batch = len(views[1]) * world_size()
-        patches = jigsaw(views[1], self.generator, batch, local_slice(batch))
-        with autocast(patches.device):
-            pooled = self.pooled(patches.flatten(0, 1)).unflatten(0, (-1, CELLS))
-            parts = zip(self.jigsaw_heads, pooled.chunk(len(self.jigsaw_heads), dim=2), strict=True)
-            queries = [head(part) for head, part in parts]
-        of_jigsaw = self.among_rows(queries, local(index), progress)
+        step = super().loss(views, index, progress)
+        of_jigsaw = self.among_rows(self.jigsaw(views[1]), local(index), progress)
         weight = self.params.jigsaw_weight
         return Step(step.estimate.times(1 - weight) + of_jigsaw.times(weight), step.queries, step.stored, step.pooled)

@@ -1,0 +1,59 @@
+"""A second query of each image, made of the nine pieces of its jigsaw: what PIRL adds to a memory's contrast."""
+
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from annulus.device.compiling import compiled
+from annulus.device.device import autocast
+from annulus.device.distributed import local_slice, world_size
+from annulus.device.rng import Drawing, derive, first_weights, generator
+from annulus.encoders.mixed_precision import in_lower
+from annulus.encoders.module_encoder import AnyEncoder, ModuleEncoder
+from annulus.errors import InputError
+from annulus.views.jigsaw import CELLS, jigsaw
+
+
+class JigsawHead(nn.Module):
+    """Pooled features of nine patches to one unit embedding: each patch to `dim` numbers, all of them to `dim`."""
+
+    def __init__(self, width: int, dim: int, seed: int, name: str) -> None:
+        """`name` tells the heads of two networks apart."""
+        super().__init__()
+        with first_weights(derive(seed, "jigsaw head", name)):
+            self.each, self.all = nn.Linear(width, dim), nn.Linear(CELLS * dim, dim)
+
+    def forward(self, pooled: Float[Tensor, "b 9 c"]) -> Float[Tensor, "b d"]:
+        return F.normalize(in_lower(self.all, in_lower(self.each, pooled).flatten(1)).float(), dim=1)
+
+
+class JigsawBranch(Drawing):
+    """The encoder's backbone on the patches of a view's jigsaw, and a head for each of its networks.
+
+    Source: Misra and van der Maaten 2020, arXiv:1912.01991, Section 2.
+    """
+
+    def __init__(self, encoder: AnyEncoder, dim: int, seed: int) -> None:
+        """
+        Raises:
+            InputError: for a module, whose features before its head are not known.
+        """
+        super().__init__()
+        if isinstance(encoder, ModuleEncoder):
+            raise InputError(
+                "a jigsaw has a second head on the features before the encoder's own, and a module does not say how "
+                "many those are; give an encoder of annulus.build_encoder"
+            )
+        self.heads = nn.ModuleList(JigsawHead(encoder.width, dim, seed, name) for name in encoder.names)
+        # No CUDA graph: it would be captured while the first branch waits for its backward, which torch refuses.
+        self.pooled = compiled(encoder.pooled)
+        self.generator = generator(seed, "jigsaw")  # on the CPU: the same patches on every device
+
+    def forward(self, views: Float[Tensor, "b 3 h h"]) -> list[Float[Tensor, "b d"]]:
+        """A query of each image by each network; of several processes, `views` are this one's share of the batch."""
+        batch = len(views) * world_size()
+        patches = jigsaw(views, self.generator, batch, local_slice(batch))
+        with autocast(patches.device):
+            pooled = self.pooled(patches.flatten(0, 1)).unflatten(0, (-1, CELLS))
+            parts = pooled.chunk(len(self.heads), dim=2)
+            return [head(part) for head, part in zip(self.heads, parts, strict=True)]

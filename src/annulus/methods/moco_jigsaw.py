@@ -1,0 +1,114 @@
+"""MoCo whose key must also be found from the nine pieces of a jigsaw: InfoMin's method, with the views `infomin`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from annulus.device.distributed import local
+from annulus.encoders.module_encoder import AnyEncoder
+from annulus.methods.contrast_config import END, ContrastConfig, Progress
+from annulus.methods.jigsaw_branch import JigsawBranch
+from annulus.methods.moco import MoCo, MoCoSettings
+from annulus.methods.step import Setting, Step
+from annulus.settings import Fraction
+from annulus.views.shown import Shown
+
+
+@dataclass(frozen=True, kw_only=True)
+class MoCoJigsawSettings(MoCoSettings):
+    """MoCo with a jigsaw. jigsaw_weight: share of the loss that the jigsaw's branch has.
+
+    >>> settings = annulus.methods.MoCoJigsawSettings(
+    ...     temperature=0.15, negatives="all", embedding_dim=128, warmup=0.0, head="mlp",
+    ...     momentum=0.999, shuffle_groups=8, jigsaw_weight=0.5,
+    ... )
+    >>> settings.method.__name__
+    'MoCoJigsaw'
+    """
+
+    jigsaw_weight: Fraction
+
+    @property
+    def method(self) -> "type[MoCoJigsaw]":
+        return MoCoJigsaw
+
+
+class MoCoJigsaw(MoCo):
+    """MoCo with a second branch: a third view's jigsaw is a query for the same key.
+
+    The queue holds keys of views, not of jigsaws. The bound that is reported is the mean of both branches, whatever
+    their weights; the gradients are those of the view's queries. The jigsaw's head is linear, as PIRL's, whatever the
+    encoder's own head is. The paper does not say of which view the jigsaw is; here of one that is neither query nor
+    key.
+
+    Source: Tian et al. 2020, arXiv:2005.10243, Section 7.3 ("adding JigSaw" to MoCo); Misra and van der Maaten 2020,
+    arXiv:1912.01991, Section 2.
+
+    >>> config = annulus.EncoderConfig("convnet", "cifar", "mlp", 16, 32, None, mean=(0.5,) * 3, std=(0.25,) * 3)
+    >>> method = annulus.methods.MoCoJigsaw.create(annulus.build_encoder(config, seed=0), images=100, queue=512)
+    >>> index = torch.arange(8)
+    >>> step = method.loss([torch.rand(8, 3, 32, 32) for _ in range(3)], index)
+    >>> step.estimate.loss.backward()
+    >>> method.after_step(index, step)
+    """
+
+    views = 3
+
+    def __init__(self, encoder: AnyEncoder, params: MoCoJigsawSettings, setting: Setting) -> None:
+        super().__init__(encoder, params, setting)
+        self.jigsaw = JigsawBranch(encoder, params.embedding_dim, setting.seed).to(setting.device)
+
+    @classmethod
+    def create(
+        cls,
+        encoder: nn.Module,
+        *,
+        images: int,
+        dim: int | None = None,
+        contrast: ContrastConfig | None = None,
+        temperature: float = 0.15,
+        momentum: float = 0.999,
+        queue: int = 65536,
+        shuffle_groups: int = 8,
+        keys_per_image: int | None = None,
+        jigsaw_weight: float = 0.5,
+        seed: int = 0,
+    ) -> Self:
+        """The method for your own loop: `MoCo.create` of an encoder of annulus, and the jigsaw's share of the loss.
+
+        The temperature is that of Tian et al. 2020, arXiv:2005.10243, Figure 11 (with an MLP head). The optimiser takes
+        `method.parameters()`: the jigsaw's head is none of the encoder's.
+
+        Raises:
+            InputError: as `MoCo.create`, and for a plain network, whose pooled features are not known.
+        """
+        return cls._by_hand(
+            encoder,
+            MoCoJigsawSettings,
+            images,
+            dim,
+            contrast or ContrastConfig(),
+            seed,
+            queue,
+            keys_per_image,
+            temperature=temperature,
+            momentum=momentum,
+            shuffle_groups=shuffle_groups,
+            jigsaw_weight=jigsaw_weight,
+        )
+
+    def shown(self, batch: int, steps: int) -> list[list[Shown]]:
+        """As MoCo's; jigsaws are of this process's images, as queries are."""
+        return [[query, key, query] for query, key in super().shown(batch, steps)]
+
+    def loss(
+        self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"], progress: Progress = END
+    ) -> Step:
+        """(1 - weight) times the loss of the first view, plus weight times that of the third one's jigsaw."""
+        step = super().loss(views, index, progress)
+        of_jigsaw = self.among_keys(self.jigsaw(views[2]), step.stored, local(index), progress)
+        weight = self.params.jigsaw_weight
+        return Step(step.estimate.times(1 - weight) + of_jigsaw.times(weight), step.queries, step.stored, step.pooled)
