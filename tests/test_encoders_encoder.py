@@ -187,6 +187,13 @@ def test_an_encoder_of_another_precision_is_saved_in_float32_and_loaded(dtype, t
     assert_equal(loaded.state_dict(), other.float().state_dict())
 
 
+def test_a_tilde_is_the_home_folder_as_it_is_for_images(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    save_encoder(build_encoder(SMALL, 0), "~/encoder.safetensors")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["encoder.json", "encoder.safetensors"]
+    assert load_encoder("~/encoder.safetensors").config == SMALL
+
+
 def test_what_no_network_can_be_built_of_is_refused():
     for architecture, stem in (("vit_small", "imagenet"), ("resnet18", "patch16")):
         sentence = rf"{architecture} has no stem {stem}: vit_small takes patch16, patch8 or patch4, the other networks"

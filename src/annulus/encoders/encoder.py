@@ -192,7 +192,7 @@ def save_encoder(encoder: Encoder | SplitEncoder, weights: Path | str) -> None:
         )
     if Path(weights).suffix != ".safetensors":  # rate0.5 and rate0.7 would share one JSON, rate0.json
         raise InputError(f"{weights} does not end in .safetensors; give such a name, beside which the JSON has its own")
-    save_network(encoder, encoder.config, Path(weights))
+    save_network(encoder, encoder.config, Path(weights).expanduser())
 
 
 def load_encoder(weights: Path | str) -> Encoder | SplitEncoder:
@@ -214,7 +214,7 @@ def load_encoder(weights: Path | str) -> Encoder | SplitEncoder:
     >>> encoder.pooled(torch.rand(2, 3, 32, 32)).shape
     torch.Size([2, 128])
     """
-    encoder = load_network(Path(weights), EncoderConfig.checked, partial(build_encoder, seed=0), KIND)
+    encoder = load_network(Path(weights).expanduser(), EncoderConfig.checked, partial(build_encoder, seed=0), KIND)
     encoder.checks_pixels = True
     return encoder
 
