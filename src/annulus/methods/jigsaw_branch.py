@@ -1,9 +1,12 @@
 """A second query of each image, made of the nine pieces of its jigsaw: what PIRL adds to a memory's contrast."""
 
+from dataclasses import replace
+
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from annulus.bounds.bound import Estimate
 from annulus.device.compiling import compiled
 from annulus.device.device import autocast
 from annulus.device.distributed import local_slice, world_size
@@ -11,6 +14,7 @@ from annulus.device.rng import Drawing, derive, first_weights, generator
 from annulus.encoders.mixed_precision import in_lower
 from annulus.encoders.module_encoder import AnyEncoder, ModuleEncoder
 from annulus.errors import InputError
+from annulus.methods.step import Step
 from annulus.views.jigsaw import CELLS, jigsaw
 
 
@@ -57,3 +61,8 @@ class JigsawBranch(Drawing):
             pooled = self.pooled(patches.flatten(0, 1)).unflatten(0, (-1, CELLS))
             parts = pooled.chunk(len(self.heads), dim=2)
             return [head(part) for head, part in zip(self.heads, parts, strict=True)]
+
+
+def both_branches(step: Step, of_jigsaw: Estimate, weight: float) -> Step:
+    """The step of a view's query whose loss is (1 - weight) times its own plus weight times that of the jigsaw's."""
+    return replace(step, estimate=step.estimate.times(1 - weight) + of_jigsaw.times(weight))

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from annulus.device.distributed import local
 from annulus.encoders.module_encoder import AnyEncoder
 from annulus.methods.contrast_config import END, ContrastConfig, Progress
-from annulus.methods.jigsaw_branch import JigsawBranch
+from annulus.methods.jigsaw_branch import JigsawBranch, both_branches
 from annulus.methods.moco import MoCo, MoCoSettings
 from annulus.methods.step import Setting, Step
 from annulus.settings import Fraction
@@ -110,5 +110,4 @@ class MoCoJigsaw(MoCo):
         """(1 - weight) times the loss of the first view, plus weight times that of the third one's jigsaw."""
         step = super().loss(views, index, progress)
         of_jigsaw = self.among_keys(self.jigsaw(views[2]), step.stored, local(index), progress)
-        weight = self.params.jigsaw_weight
-        return Step(step.estimate.times(1 - weight) + of_jigsaw.times(weight), step.queries, step.stored, step.pooled)
+        return both_branches(step, of_jigsaw, self.params.jigsaw_weight)

@@ -12,7 +12,7 @@ from annulus.encoders.module_encoder import AnyEncoder
 from annulus.methods.contrast_config import END, ContrastConfig, Progress
 from annulus.methods.critics import Critic
 from annulus.methods.ir import IR, IRSettings
-from annulus.methods.jigsaw_branch import JigsawBranch
+from annulus.methods.jigsaw_branch import JigsawBranch, both_branches
 from annulus.methods.step import Setting, Step
 from annulus.settings import Fraction
 
@@ -99,5 +99,4 @@ class PIRL(IR):
         """(1 - weight) times the loss of the first view, plus weight times that of the second one's jigsaw."""
         step = super().loss(views, index, progress)
         of_jigsaw = self.among_rows(self.jigsaw(views[1]), local(index), progress)
-        weight = self.params.jigsaw_weight
-        return Step(step.estimate.times(1 - weight) + of_jigsaw.times(weight), step.queries, step.stored, step.pooled)
+        return both_branches(step, of_jigsaw, self.params.jigsaw_weight)
