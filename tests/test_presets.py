@@ -13,6 +13,8 @@ from stated import stated_params
 from annulus.config.file import checked, load_params, read_tree
 from annulus.config.resolved import IMAGES, RUN, resolved
 from annulus.errors import InputError
+from annulus.negatives.ranks import rank_limits
+from annulus.report.papers.comparison import load_tables
 from annulus.studies.presets import line, listing
 from annulus.studies.presets.hours import hours
 from annulus.studies.presets.preset import Presets, studies
@@ -98,6 +100,98 @@ def test_dvc_writes_a_params_yaml_that_selects_the_preset(study, scale, name, tm
     apply_overrides(tmp_path / "params.yaml", overrides(presets, preset))
     selected = [resolved(params, [*RUN, *IMAGES]) for params in (load_params(tmp_path / "params.yaml"),)]
     assert selected == [resolved(presets.params(preset), [*RUN, *IMAGES])]
+
+
+TABLES = {table.id: table for table in load_tables()}
+TRAINED = 45_000  # of CIFAR-10's 50,000 images, without the validation part
+
+
+@pytest.fixture(scope="module")
+def at_papers_scale(checkout):
+    """The parameters of each preset of a table, by the table's name for the method, and what it trains."""
+    presets = Presets(checkout, "algorithms", "paper")
+
+    def of(table):
+        found = {name.partition("/")[2]: presets.params(preset) for name, preset in presets.all.items()
+                 if name.startswith(f"{table}/")}  # fmt: skip
+        assert found.keys() <= {row.method for row in TABLES[table].rows} or table == "mlcpc.table3a"
+        return {method: (params, params.get("methods.${method}"), params.get("scales.${scale}.pretrain"))
+                for method, params in found.items()}  # fmt: skip
+
+    return of
+
+
+@pytest.mark.parametrize("table", ["mutualinfo.table1", "ring.table1a", "ring.table2a", "ring.table6"])
+def test_at_the_papers_scale_a_preset_trains_and_probes_as_its_table_prints(table, at_papers_scale):
+    """But for what mutualinfo leaves open or says otherwise than ring, whose epochs, drops and probe all rows have."""
+    printed, ring = TABLES[table].pretrain, TABLES["ring.table1a"]
+    for name, (params, method, budget) in at_papers_scale(table).items():
+        images, backbone = params.get("datasets.${dataset}"), params.get("backbones.${backbone}")
+        batch = printed["batch_size" if params.split == "none" else "batch_size_cmc"]
+        assert params.dataset == printed["dataset"].lower(), name
+        assert (images.image_size, images.view_size) == (printed["image_size"], printed["crop"]), name
+        assert (backbone.architecture, backbone.stem) == (printed["backbone"].lower().replace("-", ""), "imagenet")
+        assert (method.embedding_dim, method.temperature) == (printed["embedding_dim"], printed["temperature"]), name
+        assert params.method != "ir" or method.bank_rate == TABLES["mutualinfo.table1"].pretrain["bank_rate"], name
+        assert (method.head, method.warmup) == ("linear", 0.0), name
+        optimizer = params.optimizer
+        assert (optimizer.momentum, optimizer.weight_decay) == (printed["momentum"], printed["weight_decay"]), name
+        assert budget.batch_size == batch, name
+        assert budget.learning_rate * batch / 256 == pytest.approx(printed["lr"]), name
+        assert budget.negatives == 4096, "mutualinfo Appendix C"
+        assert (budget.epochs, ring.pretrain["lr_drops"]) == (ring.pretrain["epochs"], "x0.1 at 200 and 250"), name
+        drops = params.get("schedules.${schedule}")
+        assert [round(share * budget.epochs) for share in drops.at] == [200, 250], name
+        assert drops.factor == 0.1, name
+        probe, fit = params.linear, params.get("scales.${scale}.linear")
+        assert (probe.inputs, probe.layer, probe.patience) == ("views", "map", None), name
+        assert (probe.momentum, probe.weight_decay) == (ring.eval["momentum"], ring.eval["weight_decay"]), name
+        assert (fit.epochs, fit.learning_rate) == (ring.eval["epochs"], ring.eval["lr"]), name
+
+
+def test_at_the_papers_scale_negatives_and_neighbours_are_those_of_mutualinfo_appendix_c(at_papers_scale):
+    for table in ("mutualinfo.table1", "ring.table1a", "ring.table2a", "ring.table6"):
+        for name, (params, method, budget) in at_papers_scale(table).items():
+            sampler, annealing = params.get("samplers.${sampler}"), params.get("anneals.${anneal}")
+            neighbours, la = params.get("neighbour_sets.${neighbours}"), name.startswith("LA")
+            ranks = rank_limits(*sampler.shares, TRAINED - 1)
+            if la:
+                assert (ranks, method.negatives, params.bound) == ((0, 4096), "all", "la"), name
+                assert round(annealing.until * budget.epochs) == 10, "of IR first"
+            elif params.sampler != "uniform" and "Cave" not in name:
+                assert ranks == ((449, 4499) if params.sampler == "ring" else (0, 4499)), name
+            if params.anneal == "linear":
+                assert round(annealing.until * budget.epochs) == 100, name
+            if params.neighbours == "s":
+                first = (0, 0) if "anneal" not in name else (10, 100)
+                epochs = [round(share * budget.epochs) for share in (neighbours.start, neighbours.until)]
+                assert (neighbours.share, *epochs) == (0.01, *first), name
+            if params.neighbours == "k":
+                assert (neighbours.clusters, neighbours.runs) == (300, 10), name
+            if params.sampler == "cave":
+                inside = "Cave" in name  # ring's name for negatives of the own cluster alone
+                assert (sampler.keep, sampler.outer) == (("inside", 1.0) if inside else ("outside", 0.1)), name
+                assert inside or sampler.clusters == 300, name
+
+
+def test_at_the_papers_scale_cpc_and_mlcpc_train_as_mlcpc_appendix_c_4_says(at_papers_scale):
+    """But for the network and the probe, which are those of all rows; what is not printed is MoCo v2's."""
+    printed = TABLES["mlcpc.table3a"].pretrain
+    found = at_papers_scale("mlcpc.table3a")
+    assert len(found) == 5
+    for name, (params, method, budget) in found.items():
+        assert (params.dataset, params.method, method.temperature) == ("cifar10", "moco", printed["temperature"]), name
+        assert (budget.batch_size, budget.learning_rate) == (printed["batch_size"], printed["lr"]), name
+        assert (budget.epochs, params.schedule, params.views) == (200, "cosine", "moco-v2"), name
+        assert (method.head, method.momentum, method.warmup) == ("mlp", 0.999, 0.0), name
+        assert (method.negatives, budget.queue) == ("all", 65536), name
+    alphas = {
+        name: tuple(map(str, (bound.alpha_start, bound.alpha_end)))
+        for name, bound in ((name, params.get("bounds.${bound}")) for name, (params, _, _) in found.items())
+        if hasattr(bound, "alpha_start")
+    }
+    assert {f"J_{start} to J_{end}": (start, end) for start, end in alphas.values()} == alphas
+    assert found["CPC (MoCo-v2)"][0].get("bounds.${bound}").alpha == 1.0
 
 
 def test_an_edited_params_yaml_gets_the_line_that_it_needs(tmp_path, checkout):

@@ -14,12 +14,14 @@ from checkout import rows_of
 from stated import TREE, stated_params
 from test_studies_outcomes import outcome
 
+from annulus.config.resolved import RUN, resolved
 from annulus.errors import InputError
 from annulus.negatives.samplers import Ball, Uniform
 from annulus.running.checkpoint import Checkpoint, clear
 from annulus.studies.grid import part_settings
 from annulus.studies.runs import Trial, trial_of
 from annulus.studies.study import Study
+from annulus.studies.tables import row_at
 
 part = script("stages/study_part.py")
 settings = script("stages/negatives/settings.py")
@@ -176,3 +178,24 @@ def test_the_rate_of_linear_scaling_is_in_proportion_to_the_batch_and_no_more(tm
     assert [run.budget.batch_size for run in runs] == [32, 64, 128]
     per_query = [run.learning_rate / run.budget.batch_size for run in runs]
     assert per_query == pytest.approx([per_query[0]] * 3)
+
+
+def test_at_the_papers_scale_the_curriculum_by_length_trains_as_the_rows_of_algorithms_at_200_500_and_1000_epochs(
+    tmp_path,
+):
+    """mlcpc Table 3, Appendix C.4; at demo scale the rate and the warm-up are those of short runs."""
+    root = stated_params(tmp_path / "root.yaml")
+    study = Study(root, ROOT / "stages/cifar10_negatives/params.yaml", "paper")
+    rows = Study(root, ROOT / "stages/algorithms/params.yaml", "paper")
+    points = part_settings(study, "curriculum-length")["points"]
+    of_series = {"CPC": "CPC (MoCo-v2)", "alpha from 10 to 0.1": "ML-CPC-10"}
+    assert [(point["series"], point["value"]) for point in points] == [
+        (series, epochs) for series in of_series for epochs in (200, 500, 1000)
+    ]
+    for point in points:
+        row = of_series[point["series"]]
+        run = resolved(rows.variant(row, row_at("paper", rows.row("rows", row)), 0), RUN)
+        budget = run["scales"]["paper"]["pretrain"] | {"epochs": point["value"]}
+        assert point["run"]["scales"]["paper"]["pretrain"] == budget
+        for section in ("methods", "bounds", "samplers", "view_sets", "schedules", "backbones", "optimizer"):
+            assert point["run"][section] == run[section], section
