@@ -16,7 +16,7 @@ from annulus.report.claims.truth import Estimate, Truth
 from annulus.report.claims.verdicts import CLAIMS as EVERY
 from annulus.report.claims.verdicts import shown, verdicts
 from annulus.report.papers.comparison import load_figures, load_measured, load_tables
-from annulus.report.papers.metrics import Metrics
+from annulus.report.papers.metrics import Metrics, Missing
 from annulus.report.papers.setting import read_setting
 
 CLAIMS = {claim.id: claim for claim in EVERY}
@@ -72,6 +72,21 @@ def test_every_selector_finds_its_rows_in_the_committed_files():
         metrics.column(selector.file, selector.where, selector.column, selector.by)
         names, keys = selector.keys(metrics, {})
         assert len(set(keys)) == len(keys), f"{claim.id}: rows that {names} does not tell apart"
+
+
+def test_a_claim_of_cifar10_reads_numbers_of_cifar10_where_there_are_some():
+    """As the figure does that it is about."""
+    metrics, elsewhere = Metrics(ROOT), []
+    for claim in EVERY:
+        for selector in claim.values.values():
+            if "CIFAR10" not in claim.dataset or selector.file.startswith("cifar10"):
+                continue
+            try:
+                metrics.column(f"cifar10_{selector.file}", selector.where, selector.column, selector.by)
+            except Missing:
+                continue
+            elsewhere.append(claim.id)
+    assert elsewhere == []
 
 
 EXAMPLES = {

@@ -194,11 +194,18 @@ CLAIMS = [
         "mutualinfo.views-parabola",
         "Accuracy over the information that views share is a parabola; views that share too much (grayscale, flip) "
         "or too little (tiny crops) both transfer badly.",
-        lambda accuracy: (accuracy.max() > accuracy.first()) & (accuracy.max() > accuracy.last()),
+        lambda crops, trivial: (
+            (crops.max() > crops.first()) & (crops.max() > crops.last()) & (crops.max() > trivial).all()
+        ),
         where=["mutualinfo.fig4"],
         scale="paper",
         dataset=["CIFAR10"],
-        values={"accuracy": estimate("cifar10_augmentations/crop.csv", "nn1_top1_percent", by=["held_out_nats"])},
+        values={
+            "crops": estimate("cifar10_augmentations/crop.csv", "nn1_top1_percent", by=["held_out_nats"]),
+            "trivial": estimate(
+                "cifar10_augmentations/ir.csv", "nn1_top1_percent", series=["grayscale", "flip"], by=["series"]
+            ),
+        },
     ),
     Claim(
         "mutualinfo.spirals-lossless",
@@ -254,7 +261,8 @@ CLAIMS = [
     ),
     Claim(
         "mutualinfo.critic",
-        "The more expressive the function that scores a pair, the lower the accuracy; the dot product is best.",
+        "The more expressive the function that scores a pair, the lower the accuracy; the dot product is best (but for "
+        "a linear layer on both embeddings, whose scores rank the rows alike for every query).",
         lambda dot, bilinear, one_layer, two_layers: (
             (dot > bilinear) & (bilinear > one_layer) & (one_layer > two_layers)
         ),
@@ -369,13 +377,16 @@ CLAIMS = [
     ),
     Claim(
         "mutualinfo.best-model",
-        "RING-Lab with annealed neighbours is the best model; it outperforms IR-nce by 4, LA-nce by 3 and CMC-nce by"
-        " 2 points.",
-        lambda gain: (gain.len() >= 24) & (gain >= 0).all(),
+        "RING with annealed neighbours is the best model, of RGB images (4 points above IR-nce, 3 above LA-nce) as of "
+        "Lab (2 above CMC-nce).",
+        lambda gain, rgb_gain: (gain.len() >= 24) & (gain >= 0).all() & (rgb_gain > 0),
         where=["mutualinfo.table1", "mutualinfo.table5"],
         scale="paper",
         dataset=["CIFAR10"],
-        values={"gain": paired_gain(row="RING-Lab+s-neigh+anneal", by=["base"])},
+        values={
+            "gain": paired_gain(row="RING-Lab+s-neigh+anneal", by=["base"]),
+            "rgb_gain": gain_here(method="RING+s-neigh+anneal"),
+        },
     ),
     Claim(
         "mutualinfo.hard-early-hurts",
