@@ -64,7 +64,8 @@ def test_every_selector_finds_its_rows_in_the_committed_files():
         study, shorter = selector.file.split("/")[0], read_setting(metrics, selector.file).scale not in ("paper", "gpu")
         # A shorter run has fewer rows; targets that need no file, one method and one pair have other rows.
         others = ("cifar10_transfer", "detection", "distillation", "distance", "strength")
-        if shorter and (study == "estimators" or (claim.scale == "paper" and study in others)):
+        lacks = study in others or claim.id == "ring.hard-middle"  # of epoch 50
+        if shorter and (study == "estimators" or (claim.scale == "paper" and lacks)):
             continue
         if selector.file.endswith(".json"):
             metrics.number(selector.file, selector.column)

@@ -286,6 +286,14 @@ CLAIMS = [
         },
     ),
     Claim(
+        "ring.transfer-la",
+        "IRing transfers better than LA, to most of the nine image sets.",
+        lambda iring, la: (iring > la).share() > 0.5,
+        where=["ring.table3"],
+        scale="paper",
+        dataset=["CIFAR10"],
+    ),
+    Claim(
         "ring.transfer-most",
         "The gain is largest for traffic signs and flowers.",
         lambda signs, flowers, others: smallest(signs, flowers) > others.mean(),
@@ -360,6 +368,23 @@ CLAIMS = [
             "p25": accuracy_by_start(series="25 %", value=0.05),
             "p50": accuracy_by_start(series="50 %", value=0.05),
             "p100": accuracy_by_start(series="100 % (IR)", value=0.05),
+        },
+    ),
+    Claim(
+        "ring.hard-middle",
+        "Started at epoch 50 of 200, all are equally good, here within a point of IR.",
+        lambda gain: (abs(gain) <= 1).all(),
+        where=["ring.fig2a"],
+        scale="paper",
+        dataset=["CIFAR10"],
+        values={
+            "gain": estimate(
+                "cifar10_negatives/start.csv",
+                "nn1_gain_percent",
+                value=0.25,
+                series=["10 %", "25 %", "50 %"],
+                by=["series"],
+            )
         },
     ),
     Claim(
