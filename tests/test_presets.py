@@ -184,7 +184,7 @@ def test_at_the_papers_scale_cpc_and_mlcpc_train_as_mlcpc_appendix_c_4_says(at_p
         assert (budget.batch_size, budget.learning_rate) == (printed["batch_size"], printed["lr"]), name
         assert (budget.epochs, params.schedule, params.views) == (200, "cosine", "moco-v2"), name
         assert (method.head, method.momentum, method.warmup) == ("mlp", 0.999, 0.0), name
-        assert (method.negatives, budget.queue) == ("all", 65536), name
+        assert (method.negatives, budget.queue, method.shuffle_groups) == ("all", 65536, 8), name
     alphas = {
         name: tuple(map(str, (bound.alpha_start, bound.alpha_end)))
         for name, bound in ((name, params.get("bounds.${bound}")) for name, (params, _, _) in found.items())
