@@ -26,7 +26,7 @@ MOST_POINTS = 40  # of a spiral that are drawn
 FLOWS = {  # what a generator learns and changes
     "raw input, none": "channels as they are",
     "nothing, all": "a random flow of all channels",
-    "nothing, rest": "a random flow of the second view's",
+    "nothing, rest": "a random flow of the second view",
 }
 
 
