@@ -62,7 +62,7 @@ def _rows(key: str, presets: Presets) -> list[str]:
             tables.setdefault(preset.name.partition("/")[0], []).append(preset)
     if not tables:
         return []
-    titles = {table.id: f"{table.where}: {table.task}" for table in load_tables()}
+    titles = _titles()
     first = next(iter(tables.values()))[0].name
     blocks = [
         "At the paper's scale, on a GPU. For another scale or study, and the hours that it takes:",
@@ -74,17 +74,22 @@ def _rows(key: str, presets: Presets) -> list[str]:
     return blocks
 
 
+def _titles() -> dict[str, str]:
+    """The title of each table and figure of the papers, by its id."""
+    tables = {table.id: f"{table.where}: {table.task}" for table in load_tables()}
+    return tables | {figure.id: f"{figure.where}: {figure.what}" for figure in load_figures().values()}
+
+
 def _parts(root: Path, key: str) -> list[str]:
-    """The figures of a paper that are parts of a study: their series, and the values that one setting takes."""
-    blocks, known = [], load_figures()
+    """A paper's figures and tables that are parts of a study: their series, and the values that a setting takes."""
+    blocks, titles = [], _titles()
     for path in sorted(root.glob("stages/*/params.yaml")):
         for name, part in (OwnStudy(path).content.get("parts") or {}).items():
             if part["figure"].startswith(f"{key}."):
                 command = code(f"dvc repro stages/{path.parent.name}/dvc.yaml:part@{name}")
                 sweep = part.get("sweep")
                 values = f", at {' and '.join(map(code, sweep['keys']))} {_listed(sweep['values'])}" if sweep else ""
-                figure = known[part["figure"]]
-                blocks.append(f"**{safe(f'{figure.where}: {figure.what}')}**: {command}{values}")
+                blocks.append(f"**{safe(titles[part['figure']])}**: {command}{values}")
                 blocks.append(
                     "\n".join(f"- **{safe(series)}**: {_options(own)}" for series, own in part["series"].items())
                 )
