@@ -144,6 +144,8 @@ def test_the_main_line_s_checkout_fills_the_card_unless_its_metrics_are_of_other
     assert about_main_line(weights).dataset == "photos"
     monkeypatch.setattr("annulus.pipeline.stale.stale", lambda files: ["metrics were made with other code"])
     assert about_main_line(weights) == About(seed=1)
+    (tmp_path / "params.yaml").write_text(params.replace("sampler: ring", "sampler: rign", 1), encoding="utf-8")
+    assert about_main_line(weights) == About(seed=1), "parameters of no run may name what there is not"
     for other in ("encoder.safetensors", "data/main/others/1.safetensors", "data/main/encoders/best.safetensors"):
         assert about_main_line(tmp_path / other) == About()
 

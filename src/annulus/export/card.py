@@ -52,12 +52,13 @@ def about_main_line(encoder: Path, licence: str = "") -> About:
     from annulus.pipeline.stale import flat, is_locked, read_yaml, stale
 
     files = workspace(root)
+    # Before the sections are looked up: only the parameters of a run are known to have them.
+    if stale(files) or not is_locked(root, "pretrain", "data/main/encoders"):
+        return About(seed=int(seed), licence=licence)
     params = read_yaml(files, "params.yaml")
     chosen = {key: value for key, value in params.items() if key not in SECTION_OF.values()}
     for selector, section in SECTION_OF.items():
         chosen[section] = {params[selector]: params[section][params[selector]]}
-    if stale(files) or not is_locked(root, "pretrain", "data/main/encoders"):
-        return About(seed=int(seed), licence=licence)
     prepared, table = (_file(root / "metrics" / name) for name in ("main/prepare.json", "summary.csv"))
     return About(
         dataset=params["dataset"],
