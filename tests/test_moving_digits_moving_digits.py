@@ -15,7 +15,7 @@ from annulus.config.params import filled, plain
 from annulus.device.rng import derive
 from annulus.device.rng import generator as named
 from annulus.errors import InputError
-from annulus.studies.moving_digits import digit_readouts, digit_rows, digit_training
+from annulus.studies.moving_digits import digit_readouts, digit_rows, digit_training, film_strips
 from annulus.studies.moving_digits.digit_images import load_images, make_images, save_images
 from annulus.studies.moving_digits.digit_networks import build_views
 from annulus.studies.moving_digits.digit_readouts import Frames, fit_head, read_out
@@ -142,6 +142,38 @@ def test_grounds_are_those_of_their_key_and_a_longer_set_begins_with_the_shorter
     assert images.float().mean(dim=(2, 3)).max() < 130, "darker than the ink"
 
 
+def test_a_ground_shows_the_hue_and_the_pattern_of_its_class():
+    images, labels = draw_grounds(400, 32, 3)
+    images = images.float()
+    patterns = [CLASSES[label].partition("-") for label in labels.tolist()]
+    for hue, channel in (("red", 0), ("green", 1), ("blue", 2)):
+        of_hue = images[[place for place, (name, *_) in enumerate(patterns) if name == hue]].mean(dim=(0, 2, 3))
+        assert of_hue.argmax() == channel
+    across, down = (images.diff(dim=way).abs().mean(dim=(1, 2, 3)) for way in (3, 2))
+    upright = torch.tensor([name == "upright" for *_, name in patterns])
+    assert (across / down)[upright].median() > 2 > (across / down)[~upright].median()
+
+
+def test_a_strip_has_the_video_and_below_it_target_frames_and_second_views_column_by_column(worlds, monkeypatch):
+    rows = []
+    monkeypatch.setattr(film_strips, "sheet", lambda given: rows.extend(given) or Image.new("L", (1, 1)))
+    film_strips.film_strips(worlds[0], [["digit"], ["digit", "position"]], 0)
+    names = [
+        "a video: frames 1 to 3",
+        "frame 5 of this one and others",
+        "it shares digit",
+        "it shares digit + position",
+    ]
+    assert [name for name, _ in rows] == names
+    pair = worlds[0].pairs(3, ["digit"], named(0, "film strips"))
+    expected = [worlds[0].pixels(Scenes(*(field[:3] for field in pair.first)))]
+    expected += [worlds[0].pixels(pair.target), worlds[0].pixels(pair.second)]
+    for (_, pictures), frames in zip(rows[:3], expected, strict=True):
+        for picture, frame in zip(pictures, frames, strict=True):
+            shown = torch.tensor(np.asarray(picture)[::2, ::2]).permute(2, 0, 1)
+            torch.testing.assert_close(shown / 255, frame, atol=0.002, rtol=0)
+
+
 def test_the_loss_is_that_of_each_video_finding_its_image(generator):
     videos, images = torch.randn(2, 5, 6, generator=generator, dtype=torch.float64)
     expected = 0.0
@@ -164,8 +196,13 @@ def test_a_video_s_embedding_is_the_lstm_s_last_output_over_its_own_frames():
         torch.testing.assert_close(found[video], last[0, 0])
     brighter = [views.train().image(seen) for seen in (frames, frames / 2 + 0.5)]
     torch.testing.assert_close(*brighter, atol=0.01, rtol=0, msg="pixels have mean 0, so that their level is no border")
-    filters = [module.out_channels for module in views.image if isinstance(module, torch.nn.Conv2d)]
-    assert filters == [8, 16, 32, 64]
+    layers = [module for module in views.image if isinstance(module, torch.nn.Conv2d)]
+    assert [(layer.out_channels, layer.kernel_size[0], layer.stride[0]) for layer in layers] == [
+        (8, 3, 2),
+        (16, 3, 2),
+        (32, 3, 2),
+        (64, 3, 1),
+    ]
 
 
 def test_training_repeats_itself_and_another_seed_sharing_temperature_or_optimiser_does_not(worlds):
@@ -395,6 +432,9 @@ def test_a_size_or_a_factor_that_cannot_be_is_refused():
     ):
         with pytest.raises(ValueError, match=sentence):
             filled(model, plain(given) | changes)
+    filled(TrainingParams, plain(TRAINING) | {"videos": 4})
+    filled(WorldParams, plain(WORLD) | {"train_grounds": 10, "ground": 16, "digit": 15})
+    filled(WorldParams, plain(WORLD) | {"train_grounds": 9, "grounds": "photos"})
 
 
 def test_images_hold_both_splits_apart():
@@ -405,3 +445,4 @@ def test_images_hold_both_splits_apart():
     assert torch.equal(train.digits, other.digits)
     assert not torch.equal(train.grounds, other.grounds)
     assert not set(map(bytes, train.digits.flatten(1).numpy())) & set(map(bytes, test.digits.flatten(1).numpy()))
+    assert (train.digits.amin(), train.digits.amax()) == (0, 255), "black to white, not scikit-learn's 0 to 16"

@@ -22,6 +22,7 @@ from annulus.running.checkpoint import Checkpoint
 from annulus.studies.measured import Outcome
 from annulus.studies.outcomes import ACCURACIES
 from annulus.studies.study import Study
+from annulus.studies.view_learning import pictures
 from annulus.studies.view_learning import trained as module
 from annulus.studies.view_learning.batches import Batch, Batches, labelled_images
 from annulus.studies.view_learning.curves import over_steps
@@ -148,6 +149,18 @@ def test_curves_are_means_over_seeds_with_intervals_and_empty_where_nothing_is_p
     assert alone == {"series": "alone", "step": 5, "seeds": 1, "shared_nats": 1.0, "shared_interval_nats": ""} | none
 
 
+def test_a_picture_has_the_first_view_in_grey_and_the_second_s_channels_as_red_and_blue_from_black_to_white():
+    """But for the hundredth of the values at each end."""
+    row = torch.arange(101.0).view(1, 1, 1, 101)
+    first, second = pictures._tiles((row, torch.cat([row, 7 - 2 * row], dim=1)))
+    rising = ((torch.arange(101.0) - 1) / 98 * 255).clamp(0, 255)
+    both = (rising, (rising + rising.flip(0)) / 2, rising.flip(0))
+    for found, channels in ((first, [rising] * 3), (second, both)):
+        torch.testing.assert_close(found[0, :, 0].float(), torch.stack([*channels]), atol=1, rtol=0)
+    _, same = pictures._tiles((row, torch.cat([row, row], dim=1)))
+    assert (same[:, 0] == same[:, 1]).all()
+
+
 def test_only_the_labels_of_the_labelled_images_reach_a_generator(whole):
     known = labelled_images(IMAGES, 0.5, seed=0).rows
     assert len(known) == 20
@@ -203,7 +216,7 @@ def test_estimators_and_classifiers_start_apart_and_so_do_two_seeds_and_what_the
     def watched(config, seed):
         network = build_encoder(config, seed)
         first.append(next(network.parts[0].backbone.parameters()).detach().clone())
-        widths.append(config.embedding_dim)
+        widths.append((config.embedding_dim, config.head))
         return network
 
     monkeypatch.setattr(module, "build_encoder", watched)
@@ -211,7 +224,7 @@ def test_estimators_and_classifiers_start_apart_and_so_do_two_seeds_and_what_the
     for seed in (0, 1):
         made(learns="supervised", seed=seed)
     assert len(first) == 4
-    assert widths == [6, 2] * 2, "a classifier has an output for each class"
+    assert widths == [(6, "linear"), (2, "linear")] * 2, "a classifier has an output for each class"
     assert not any(one.equal(other) for one, other in itertools.combinations(first, 2))
     assert not torch.equal(*(batches.labelled.rows for batches in seen))
     assert not torch.equal(*(batches.draws.get_state() for batches in seen))
