@@ -14,9 +14,10 @@ from annulus.device import device as devices
 from annulus.device.machine_code import MachineCode
 from annulus.encoders import grouped_pass
 from annulus.errors import InputError
-from annulus.gpu import agreement, bits, check, compiled, runs
+from annulus.gpu import agreement, bits, check, clock, compiled, runs
 from annulus.gpu.row import FAST, SLOW, WRONG, Row, against
 from annulus.negatives import threshold
+from annulus.training.loop import Training
 
 SMALL = runs.Sizes(
     selections=((4, 300),),
@@ -139,9 +140,51 @@ def test_a_file_that_is_none_of_the_command_s_is_refused(tmp_path):
         check.check(tmp_path / "check-gpu.json", 60.0, list)
 
 
-@pytest.mark.parametrize(("value", "least", "verdict"), [(2.0, False, FAST), (3.0, False, SLOW), (3.0, True, FAST)])
+@pytest.mark.parametrize(
+    ("value", "least", "verdict"),
+    [
+        (2.0, False, FAST),
+        (2.2, False, FAST),
+        (3.0, False, SLOW),
+        (3.0, True, FAST),
+        (2.2, True, FAST),
+        (2.0, True, SLOW),
+    ],
+)
 def test_a_goal_is_a_limit_or_a_least(value, least, verdict):
-    assert against("select", value, 2.2, "products", least=least).verdict == verdict
+    found = against("select", value, 2.2, "products", least=least)
+    assert found.verdict == verdict
+    assert found.number == f"{value:g} products (goal {'>=' if least else '<='} 2.2)"
+
+
+def test_seconds_are_those_of_a_call_after_a_few_that_warm_up(monkeypatch):
+    called = []
+    for calls, warm in ((3, 3), (20, 5)):
+        monkeypatch.setattr(clock.time, "perf_counter", iter([10.0, 70.0]).__next__)
+        assert clock.seconds_per_call(lambda: called.append(1), calls) == 60 / calls
+        assert len(called) == warm + calls
+        called.clear()
+
+
+def test_trainings_are_equal_where_all_their_tensors_are():
+    one, other = (mock.Mock(spec=Training, method=torch.nn.Linear(2, 3)) for _ in range(2))
+    assert bits.equal(one, one)
+    other.method.weight.data.copy_(one.method.weight)
+    assert not bits.equal(one, other)
+
+
+def test_a_part_s_process_gives_its_rows_or_how_it_ended(tmp_path, monkeypatch):
+    python = tmp_path / "python"
+    monkeypatch.setattr(check.sys, "executable", str(python))
+    monkeypatch.setattr(check, "PART_SECONDS", 0.6)
+    for script, ended in (("exit 3", "ended with status 3; "), ("exec sleep 60", "did not end in 1 s")):
+        python.write_text(f"#!/bin/sh\n{script}\n")
+        python.chmod(0o755)
+        with pytest.raises(check.Crashed, match=ended):
+            check.in_own_process("bits")
+    monkeypatch.setattr(check, "PART_SECONDS", 60.0)
+    python.write_text("""#!/bin/sh\necho "$@"\necho '[["a", "1 s", "fast", ""]]'\n""")
+    assert check.in_own_process("bits") == [Row("a", "1 s", FAST)]
 
 
 def test_it_needs_torch_and_the_library_alone(tmp_path):
