@@ -5,6 +5,7 @@ import report_root
 import torch
 from PIL import Image
 
+from annulus.files.images import UNLABELLED, save_images
 from annulus.files.packed import read_packed, write_packed
 from annulus.report.figures.pictures import LARGEST, NoPictures, embedded, pictures
 
@@ -36,6 +37,14 @@ def test_negatives_are_by_sampler_and_what_a_set_has_not_is_left_out(tmp_path):
     assert shows(strips[1].query, train.images, 2)
 
 
+def test_an_image_without_a_class_has_no_name_and_is_neither_like_its_query_nor_unlike(tmp_path):
+    train, _ = report_root.pictures(tmp_path)
+    train.labels[3] = UNLABELLED
+    save_images(tmp_path / "data/main/images/train.safetensors", train)
+    first, _ = pictures(tmp_path).neighbours
+    assert [(tile.name, tile.same) for tile in first.tiles[:2]] == [("", None), ("ring", False)]
+
+
 @pytest.mark.parametrize("file", ["examples.safetensors", "images/train.safetensors", "images/test.safetensors"])
 def test_a_broken_file_is_named_and_a_missing_one_with_the_command_that_makes_it(tmp_path, file):
     report_root.pictures(tmp_path)
@@ -54,6 +63,9 @@ def test_a_broken_file_is_named_and_a_missing_one_with_the_command_that_makes_it
     [
         ({"train_queries": torch.tensor([12])}, r"names image 12 of images/train\.safetensors, which has 12"),
         ({"test_queries": None}, "has no test_queries"),
+        ({"test_queries": torch.tensor([0])}, "has 1 of test_queries, 2 x 3 of test_neighbours; run `dvc repro diag"),
+        ({"test_similarity": torch.ones(1, 3)}, "has 2 of test_queries, 1 x 3 of test_similarity; run `dvc repro diag"),
+        ({"test_similarity": torch.ones(2, 2)}, "has 2 of test_queries, 2 x 2 of test_similarity; run `dvc repro diag"),
     ],
 )
 def test_examples_of_other_images_or_without_queries_are_named(tmp_path, tensors, sentence):

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Int64
 from PIL import Image
 from safetensors import SafetensorError, safe_open
 
@@ -20,6 +19,7 @@ from annulus.files.store import pieces
 from annulus.pipeline.stale import is_other
 
 SAMPLERS = ("uniform", "ball", "ring", "cave")
+SIMILARITY = "test_similarity"
 LARGEST = 96  # pixels a side; a stored image that is larger is made smaller
 QUALITY = 55  # of WebP
 
@@ -69,13 +69,11 @@ def pictures(root: Path) -> Pictures:
     examples = _examples(root)
     train, test = (_Images(root, f"images/{split}.safetensors") for split in ("train", "test"))
     neighbours = []
-    similarities = examples.get("test_similarity")
-    for place, (row, columns) in enumerate(_with_queries(examples, "test_queries", "test_neighbours")):
+    for row, columns, similarities in _with_queries(examples, "test_queries", "test_neighbours", SIMILARITY):
         query = test.tile(int(row))
-        known = [None] * len(columns) if similarities is None else similarities[place].tolist()
-        tiles = [train.tile(int(c), query, s) for c, s in zip(columns, known, strict=False)]
+        tiles = [train.tile(int(c), query, float(s)) for c, s in zip(columns, similarities, strict=True)]
         neighbours.append(Strip("test image", query, tiles))
-    negatives: list[list[Strip]] = [[] for _ in _whole(examples, "train_queries")]
+    negatives: list[list[Strip]] = [[] for _ in _known(examples, "train_queries")]
     for sampler in SAMPLERS:
         if f"negatives_{sampler}" not in examples:  # it had no set
             continue
@@ -120,18 +118,21 @@ def embedded(image: Image.Image, longest: int) -> str:
     return f"data:image/webp;base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
-def _with_queries(examples: dict[str, np.ndarray], queries: str, name: str) -> list[tuple]:
-    """Each query with its row of `name`."""
-    first, second = _whole(examples, queries), _whole(examples, name)
-    if second.ndim != 2 or len(first) != len(second):
-        raise NoPictures(f"examples.safetensors has {len(first)} of {queries}, {len(second)} of {name}")
-    return list(zip(first, second, strict=True))
+def _with_queries(examples: dict[str, np.ndarray], queries: str, *names: str) -> list[tuple]:
+    """Each query with its row of each of `names`, which have one shape."""
+    first, *others = (_known(examples, name) for name in (queries, *names))
+    for name, other in zip(names, others, strict=True):
+        if other.ndim != 2 or other.shape != others[0].shape or len(other) != len(first):
+            shapes = f"{len(first)} of {queries}, {' x '.join(map(str, other.shape))} of {name}"
+            raise NoPictures(f"examples.safetensors has {shapes}; run `dvc repro diagnostics` again")
+    return list(zip(first, *others, strict=True))
 
 
-def _whole(arrays: dict[str, np.ndarray], name: str) -> Int64[np.ndarray, "..."]:
+def _known(arrays: dict[str, np.ndarray], name: str) -> np.ndarray:
+    """Rows of images; similarities as they are."""
     if name not in arrays:
         raise NoPictures(f"a file has no {name}; run `dvc repro diagnostics` again")
-    return arrays[name].astype(np.int64)
+    return arrays[name].astype(np.float64 if name == SIMILARITY else np.int64)
 
 
 def _path(root: Path, name: str) -> Path:
