@@ -1,5 +1,6 @@
 """The page's figures: what is drawn, how, and what happens to rows that lack something."""
 
+import math
 import re
 
 import pytest
@@ -27,6 +28,13 @@ def drawn(plot, metrics):
     return plot.draw(*[metrics.rows(file) for file in plot.files])
 
 
+def near(value, cell):
+    """But for rounding, and for a share that is shown in percent."""
+    if isinstance(value, str) or isinstance(cell, str):
+        return value == cell
+    return any(math.isclose(value, times * cell, rel_tol=1e-9) for times in (1, 100))
+
+
 def image(plot, metrics):
     return svg(lambda: drawn(plot, metrics), plot.name, plot.title)
 
@@ -35,6 +43,36 @@ def test_every_figure_is_drawn_from_its_files_with_labelled_axes(metrics):
     for plot in PLOTS:
         for axes in drawn(plot, metrics).axes:
             assert all((axes.get_xlabel(), axes.get_ylabel(), axes.lines or axes.collections)), plot.name
+
+
+def halves_of(container):
+    """Half of each error bar, across and upwards; only those that there are."""
+    ways = [0] * container.has_xerr + [1] * container.has_yerr
+    return {
+        way: [abs(end[way] - start[way]) / 2 for start, end in bars.get_segments()]
+        for way, bars in zip(ways, container[2], strict=True)
+    }
+
+
+def test_every_point_of_a_study_s_figure_is_a_row_s_beside_its_name_and_with_its_own_interval(metrics):
+    for plot in (plot for plot in PLOTS if plot.section == "papers"):
+        rows = [[*row.values()] for file in plot.files for row in metrics.rows(file)]
+        barred = {}
+        for axes in drawn(plot, metrics).axes:
+            names = dict(zip(axes.get_yticks(), (label.get_text() for label in axes.get_yticklabels()), strict=True))
+            of_bars = {line for bars in axes.containers for line in (bars[0], *bars[1])}
+            for line in set(axes.lines) - of_bars:
+                points = line.get_xydata().tolist()
+                known = any(len({*of}) == 1 for of in zip(*points, strict=True)) or all(x == y for x, y in points)
+                assert known or all(any({*point} <= {*row} for row in rows) for point in points), plot.name
+            for container in axes.containers:
+                halves = halves_of(container)
+                barred |= {way: any(half) or barred.get(way, False) for way, half in halves.items()}
+                for place, (x, y) in enumerate(container[0].get_xydata().tolist()):
+                    told = [half[place] for half in halves.values() if half[place]]
+                    told += [x, names[round(y)]] if [*halves] == [0] else [x, y]
+                    assert any(all(any(near(each, cell) for cell in row) for each in told) for row in rows), plot.name
+        assert {*barred.values()} == ({True} if plot.bars else set()), plot.name
 
 
 def test_a_figure_has_the_same_bytes_whenever_it_is_drawn_and_its_colours_from_the_page(metrics):
@@ -180,6 +218,8 @@ def test_rows_that_lack_everything_or_hold_text_are_an_error_that_says_so():
 
 
 def test_series_keep_their_looks_from_figure_to_figure_and_differ_within_one():
+    for names in (["NCE", "CNCE", "IR", *map(str, range(29))], ["ring", *map(str, range(31))]):
+        assert len({str(look) for look in looks(names).values()}) == 32
     one, other = looks(["uniform", "ball", "ring", "cave"]), looks(["new", "ring", "other"])
     assert one["ring"] == other["ring"]
     assert len({look["color"] for look in one.values()}) == len({look["marker"] for look in one.values()}) == len(one)

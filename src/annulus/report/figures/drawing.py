@@ -136,7 +136,7 @@ def looks(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     taken = {name: KNOWN[name] for name in names if name in KNOWN}
     if len(set(taken.values())) < len(taken):
         taken = {}  # two of them would look alike here
-    free = [number for number in range(len(SERIES)) if number not in taken.values()] or [0]
+    free = [number for number in range(len(SERIES)) if number not in taken.values()]
     others = [name for name in names if name not in taken]
     taken |= {name: free[place % len(free)] + len(SERIES) * (place // len(free)) for place, name in enumerate(others)}
     return {name: _look(taken[name]) for name in names}
