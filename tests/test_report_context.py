@@ -22,11 +22,11 @@ def no_experiment(monkeypatch):
     monkeypatch.delenv("DVC_EXP_NAME", raising=False)
 
 
-def ran(root, stage, started, written=(), experiment=None):
+def ran(root, stage, started, written=(), experiment=None, gpus=()):
     """A record of a run, of files as they are now."""
     run = {
-        "stage": stage, "started": started, "seconds": 10.0, "processor": "AMD EPYC", "cores": 2, "gpus": [],
-        "torch": "2.9", "commit": "c" * 40, "experiment": experiment,
+        "stage": stage, "started": started, "seconds": 10.0, "processor": "AMD EPYC", "cores": 2,
+        "gpus": gpus, "torch": "2.9", "commit": "c" * 40, "experiment": experiment,
         "files": {name: provenance._sha256(root / name) for name in written},
     }  # fmt: skip
     (root / ".annulus/runs").mkdir(parents=True, exist_ok=True)
@@ -110,13 +110,15 @@ def test_stages_say_whose_numbers_are_here_and_the_experiment_is_that_of_these(t
     ran(tmp_path, "knn", 175.0, ["metrics/main/knn.json"], "lossy-gong")
     ran(tmp_path, "linear", 100.0, ["metrics/main/linear.json"], "another")
     ran(tmp_path, "embed", 300.0)
+    ran(tmp_path, "study:table", 400.0, ["metrics/main/prepare.json"], "of-a-study")
     (tmp_path / "metrics/main/linear.json").write_text("{}")
     head = report_root.first_commit(tmp_path)
     assert context(tmp_path, NOW).experiment is None, "killed before its end, or removed since"
-    subprocess.run(["git", "update-ref", f"refs/exps/{head[:2]}/{head[2:]}/lossy-gong", head], cwd=tmp_path, check=True)
+    for name in ("lossy-gong", "of-a-study"):
+        subprocess.run(["git", "update-ref", f"refs/exps/{head[:2]}/{head[2:]}/{name}", head], cwd=tmp_path, check=True)
     found = context(tmp_path, NOW)
     assert found.experiment == "lossy-gong"
-    linear, knn, embed = found.stages
+    linear, knn, embed, _ = found.stages
     assert (linear.stage, linear.numbers, linear.experiment) == ("linear", OTHER_NUMBERS, "another")
     assert (knn.stage, knn.numbers, knn.machine) == ("knn", "of this run", "AMD EPYC, 2 cores")
     assert (embed.stage, embed.numbers) == ("embed", "it writes no metrics")
@@ -125,3 +127,28 @@ def test_stages_say_whose_numbers_are_here_and_the_experiment_is_that_of_these(t
     assert context(tmp_path, NOW).experiment is None
     monkeypatch.setenv("DVC_EXP_NAME", "queued-one")
     assert context(tmp_path, NOW).experiment == "queued-one"
+
+
+def test_the_runs_of_a_matrix_are_one_line_with_each_machine_once(tmp_path):
+    report_root.main_line(tmp_path)
+    files = ["metrics/main/knn.json", "metrics/main/linear.json"]
+    ran(tmp_path, "train@a", 100.0, files[:1], gpus=["H100"] * 3)
+    ran(tmp_path, "train@b", 50.0, files[1:])
+    ran(tmp_path, "train@c", 20.0)
+    (line,) = context(tmp_path, NOW).stages
+    assert (line.stage, line.runs, line.seconds, line.ended) == ("train", 3, 30.0, "1970-01-01 00:01 UTC")
+    assert line.machine == "AMD EPYC, 2 cores; AMD EPYC, 2 cores, 3 H100"
+    assert (line.torch, line.commit, line.experiment) == ("2.9", "c" * 10, "")
+    assert line.numbers == "of these runs"
+    (tmp_path / files[0]).write_text("{}")
+    assert context(tmp_path, NOW).stages[0].numbers == "1 of 2 of these runs"
+
+
+def test_the_variant_is_its_choices_and_the_sections_that_they_choose(tmp_path):
+    report_root.params(tmp_path)
+    found = context(tmp_path, NOW)
+    assert (found.choices["sampler"], found.choices["neighbours"]) == ("ring", "none")
+    assert found.parameters["samplers.ring.outer"] == "0.1"
+    assert "optimizer.momentum" in found.parameters
+    assert not [name for name in found.parameters if name.startswith("samplers.ball")]
+    assert not [name for name in found.choices if name.startswith(("samplers", "optimizer"))]

@@ -1,12 +1,19 @@
 """Numbers inside a rule: what they compute with their intervals, and the text that the page prints."""
 
 import math
+from dataclasses import replace
 
 import pytest
+from report_root import written
 
 from annulus.report.claims.claim import Claim
 from annulus.report.claims.rules import Term, constant, largest, log, smallest
+from annulus.report.claims.selectors import Differences, estimate, exact
 from annulus.report.claims.truth import Estimate, RuleFault, Truth
+from annulus.report.claims.verdicts import Verdict
+from annulus.report.page.numbers import label, numbers_of, rule_in_words
+from annulus.report.papers.metrics import Metrics
+from annulus.report.papers.tables import MINUS
 
 VALUES = {"a": 1.0, "b": 2.0, "up": [1.0, 2.0, 4.0], "down": [3.0, 2.0, -1.0], "flat": [2.0] * 3, "short": [1.0, 2.0]}
 
@@ -161,3 +168,39 @@ def test_a_rule_that_is_written_wrongly_says_how_to_write_it():
     ):
         with pytest.raises(TypeError, match=fault):
             truth(rule)
+
+
+def test_names_and_rules_are_told_as_a_person_says_them():
+    names = ("iring_gain", "at_0_4", "x_0_05", "k4096", "p10_nce", "alpha_05", "nn1_top1")
+    said = ["IRing gain", "at 0.4", "x 0.05", "K = 4096", "10 % NCE", "alpha 0.5", "1-NN top-1"]
+    assert [label(name) for name in names] == said
+    rule = f"IRing gain ≥ 0 and at 0.4 {MINUS} 2 \N{MULTIPLICATION SIGN} K = 8 ≤ {MINUS}0.5"
+    assert rule_in_words("iring_gain >= 0 and at_0_4 - 2 * k8 <= -0.5") == rule
+
+
+def test_a_number_is_told_in_words_a_long_list_by_its_ends_and_short_ones_of_the_same_rows_as_one_table(tmp_path):
+    rows = [{"value": value, "x_gain_percent": value, "half": 0.25, "y_nats": value} for value in (1, 2, 3)]
+    written(tmp_path, "s/a.csv", rows)
+    gain, nats = ("s/a.csv", "x_gain_percent", "half"), ("s/a.csv", "y_nats")
+    values = {"up": estimate(*gain, by=["value"]), "down": exact(*nats, by=["value"]), "one": estimate(*gain, value=2)}
+    values |= {"long": exact(*nats), "other": exact(*nats, by=["value"]), "lost": exact(*nats)}
+    values["over"] = Differences("ring.table1a")
+    numbers = {"up": [1.5, 3.0, 4.5], "up_interval": [0.25] * 3, "down": [3.0, 2.0, -1.0], "other": [0.5, 0.25]}
+    numbers |= {"one": 2.0, "one_interval": 0.5, "long": [9.0, *map(float, range(1, 9))], "over": [1.0]}
+    claim = Claim("ring.made-up", "All is well.", lambda **_: None, values=values)
+    verdict = Verdict(claim.id, claim.claim, "ring", (), "not run at this scale", "", numbers, None, None)
+    found = numbers_of(claim, verdict, Metrics(tmp_path), {})
+    assert found.alone == [("one", "2.0 ± 0.5 points"), ("long", "9 values, 1 to 9 nats")]
+    both, places = (
+        [[column.title for column in table.columns], *([cell.text for cell in row] for row in table.rows)]
+        for table in found.tables
+    )
+    assert both == [
+        ["value", "up", "down"],
+        ["1", "1.50 ± 0.25", "3"],
+        ["2", "3.00 ± 0.25", "2"],
+        ["3", "4.50 ± 0.25", f"{MINUS}1"],
+    ]
+    assert places == [["place", "other"], ["1", "0.50"], ["2", "0.25"]], "its file has other rows by now"
+    decided = replace(verdict, verdict="held")
+    assert ("over", "1") in numbers_of(claim, decided, Metrics(tmp_path), {}).alone
