@@ -21,7 +21,7 @@ from annulus.studies.moving_digits.digit_networks import build_views
 from annulus.studies.moving_digits.digit_readouts import Frames, fit_head, read_out
 from annulus.studies.moving_digits.digit_rows import evaluate_sharing, pairs, rows
 from annulus.studies.moving_digits.digit_scenes import Scenes, draw_scenes
-from annulus.studies.moving_digits.digit_tasks import Task
+from annulus.studies.moving_digits.digit_tasks import Task, tasks_of
 from annulus.studies.moving_digits.digit_training import contrast, fit, train_supervised, train_views
 from annulus.studies.moving_digits.digits_params import FACTORS, TrainingParams, WorldParams
 from annulus.studies.moving_digits.grounds import CLASSES, draw_grounds
@@ -197,6 +197,8 @@ def test_a_video_s_embedding_is_the_lstm_s_last_output_over_its_own_frames():
     brighter = [views.train().image(seen) for seen in (frames, frames / 2 + 0.5)]
     torch.testing.assert_close(*brighter, atol=0.01, rtol=0, msg="pixels have mean 0, so that their level is no border")
     layers = [module for module in views.image if isinstance(module, torch.nn.Conv2d)]
+    assert views.image[0].weight is None
+    assert {layer.bias for layer in layers} == {None}
     assert [(layer.out_channels, layer.kernel_size[0], layer.stride[0]) for layer in layers] == [
         (8, 3, 2),
         (16, 3, 2),
@@ -226,14 +228,16 @@ def test_training_repeats_itself_and_another_seed_sharing_temperature_or_optimis
 
 def test_a_training_whose_loss_or_weight_is_no_longer_finite_ends_with_its_rate():
     """argmax of NaN is a class, whose error would be a result."""
+    ends = iter([0.0, 0.0, 0.0, torch.nan])
     for loss in (
         lambda weight: weight.sum() * torch.nan,
         lambda weight: weight.sum().clamp(1, 1) + weight.sqrt().sum(),
+        lambda weight: weight.sum() + next(ends),
     ):
         network = nn.utils.skip_init(nn.Linear, 1, 1, bias=False)
         nn.init.zeros_(network.weight)
         with pytest.raises(InputError, match=r"no longer finite in epoch 1 with learning rate 0\.\d+; lower it"):
-            fit(network, lambda _, loss=loss, network=network: loss(network.weight), TRAINING, 0)
+            fit(network, lambda _, loss=loss, network=network: loss(network.weight), replace(TRAINING, videos=16), 0)
 
 
 def test_the_rate_falls_along_half_a_cosine_and_the_loss_is_the_mean_of_the_last_epoch():
@@ -296,6 +300,7 @@ def test_errors_are_of_unseen_frames_and_a_supervised_network_is_asked_its_own_t
     assert {name: len(errors) for name, errors in found.items()} == dict.fromkeys(FACTORS, 40)
     assert set(found["digit"].tolist()) == set(found["background"].tolist()) == {0.0, 1.0}
     assert found["position"].max() <= 2 * 8 * math.sqrt(2)
+    assert tasks_of(train) == [Task("digit", 10), Task("background", 10), Task("position", 2)]
     network = train_supervised(train, TRAINING, Task("background", 10), 0)
     assert test.through(network).shape == (40, 10)
     fresh = build_views(derive(0, "weights")).image
@@ -343,6 +348,7 @@ def test_rows_are_means_over_seeds_and_frames_and_pairs_take_differences_frame_b
     assert second["bound_nats"] == pytest.approx(math.log(4) - 1.5)
     (pair,) = pairs(found, TRAINING)
     assert (pair["sharing"], pair["over"], pair["digit_gain_percent"]) == ("digit + position", "digit", -25.0)
+    assert [pair[f"{task}_verdict"].split()[-1] for task in FACTORS] == ["points)", "points)", "pixels)"]
     table = np.array([[-1, 0, 0, 0], [-1, 0, 0, 0]])
     assert pair["digit_gain_interval_percent"] == pytest.approx(100 * 3.182446 * table.mean(axis=0).std(ddof=1) / 2)
 

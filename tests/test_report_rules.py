@@ -179,27 +179,39 @@ def test_names_and_rules_are_told_as_a_person_says_them():
 
 
 def test_a_number_is_told_in_words_a_long_list_by_its_ends_and_short_ones_of_the_same_rows_as_one_table(tmp_path):
-    rows = [{"value": value, "x_gain_percent": value, "half": 0.25, "y_nats": value} for value in (1, 2, 3)]
+    rows = [
+        {
+            "value": value,
+            "row": f"row_{value}",
+            "x_gain_percent": value,
+            "x_percent": value,
+            "half": 0.25,
+            "y_nats": value,
+        }
+        for value in (1, 2, 3)
+    ]
     written(tmp_path, "s/a.csv", rows)
     gain, nats = ("s/a.csv", "x_gain_percent", "half"), ("s/a.csv", "y_nats")
-    values = {"up": estimate(*gain, by=["value"]), "down": exact(*nats, by=["value"]), "one": estimate(*gain, value=2)}
+    values = {"up": estimate(*gain, by=["row"]), "down": exact(*nats, by=["row"]), "one": estimate(*gain, value=2)}
     values |= {"long": exact(*nats), "other": exact(*nats, by=["value"]), "lost": exact(*nats)}
-    values["over"] = Differences("ring.table1a")
+    values |= {"over": Differences("ring.table1a"), "nn1_top1": exact("s/a.csv", "x_percent")}
     numbers = {"up": [1.5, 3.0, 4.5], "up_interval": [0.25] * 3, "down": [3.0, 2.0, -1.0], "other": [0.5, 0.25]}
     numbers |= {"one": 2.0, "one_interval": 0.5, "long": [9.0, *map(float, range(1, 9))], "over": [1.0]}
+    numbers["nn1_top1"] = 50.0
     claim = Claim("ring.made-up", "All is well.", lambda **_: None, values=values)
     verdict = Verdict(claim.id, claim.claim, "ring", (), "not run at this scale", "", numbers, None, None)
     found = numbers_of(claim, verdict, Metrics(tmp_path), {})
-    assert found.alone == [("one", "2.0 ± 0.5 points"), ("long", "9 values, 1 to 9 nats")]
+    alone = [("one", "2.0 ± 0.5 points"), ("long", "9 values, 1 to 9 nats"), ("1-NN top-1", "50 %")]
+    assert found.alone == alone
     both, places = (
         [[column.title for column in table.columns], *([cell.text for cell in row] for row in table.rows)]
         for table in found.tables
     )
     assert both == [
-        ["value", "up", "down"],
-        ["1", "1.50 ± 0.25", "3"],
-        ["2", "3.00 ± 0.25", "2"],
-        ["3", "4.50 ± 0.25", f"{MINUS}1"],
+        ["row", "up", "down"],
+        ["row 1", "1.50 ± 0.25", "3"],
+        ["row 2", "3.00 ± 0.25", "2"],
+        ["row 3", "4.50 ± 0.25", f"{MINUS}1"],
     ]
     assert places == [["place", "other"], ["1", "0.50"], ["2", "0.25"]], "its file has other rows by now"
     decided = replace(verdict, verdict="held")

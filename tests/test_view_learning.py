@@ -194,6 +194,13 @@ def test_a_batch_of_labelled_images_has_each_images_own_label():
         assert torch.equal(batch.labels, labels[shown])
 
 
+def test_images_of_a_term_that_is_not_played_are_not_drawn():
+    """What is drawn moves every later draw."""
+    for learns, drawn in (("unsupervised", [True, False, False]), ("supervised", [False, True, True])):
+        batch = Batches(replace(PARAMS, learns=learns), SEEN, IMAGES, 0, CPU).draw()
+        assert [part is not None for part in batch] == drawn
+
+
 def test_a_generator_s_images_are_not_made_grey():
     """Its channels are told apart by colour, and the encoders of its views see no grey image either."""
     grey = replace(SEEN, views=replace(SEEN.views, grayscale=1.0))
