@@ -1,5 +1,6 @@
 """Sweeps: the same bytes as without, each run once, whatever is killed; real workers, on runs of seconds."""
 
+import argparse
 import functools
 import importlib
 import json
@@ -30,7 +31,7 @@ from annulus.files.results import write_text
 from annulus.running.checkpoint import hash_images
 from annulus.studies.runs import Trials, hash_trial, load_splits
 from annulus.studies.store import CachedRun
-from annulus.sweep import places, study
+from annulus.sweep import command, places, study
 from annulus.sweep.command import main
 from annulus.sweep.places import Local, Slurm
 from annulus.sweep.watch import Watch
@@ -127,10 +128,47 @@ def test_the_runs_of_a_row_that_dvc_repro_trains_are_shared(checkout, monkeypatc
 
     monkeypatch.setattr(Lock, "lock", busy_once)
     try:
-        found = study.read_trials(Path("stages/algorithms"), [])
+        found = [study.read_trials(Path("stages/algorithms"), rows) for rows in ([], ["MoCo"])]
+        rwlock.write_text(rwlock.read_text().replace("metrics/algorithms/rows/MoCo.json", "data/algorithms/images"))
+        with pytest.raises(InputError, match=r"^another dvc command makes stages/algorithms/dvc\.yaml's images; wait"):
+            study.read_trials(Path("stages/algorithms"), [])
     finally:
         rwlock.unlink()
-    assert [trial.name for trial in found] == [f"{row}, seed {seed}" for row in ROWS for seed in (0, 1)]
+    runs = [f"{row}, seed {seed}" for row in ROWS for seed in (0, 1)]
+    assert [[trial.name for trial in trials] for trials in found] == [runs, runs[2:]]
+
+
+def test_images_that_dvc_cannot_make_end_the_sweep_with_its_command(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=r"images cannot be made; mend what `dvc repro a/dvc\.yaml:images` says above"):
+        study._repro("a/dvc.yaml:images")
+
+
+def test_a_sweep_whose_runs_failed_tells_them_and_keeps_its_logs_and_one_that_is_stopped_says_how_it_goes_on(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    before, ends = signal.getsignal(signal.SIGTERM), iter([["MoCo, seed 1: the loss is nan"], [], None])
+
+    def swept(arguments, folder):
+        folder.mkdir(parents=True)
+        if (failed := next(ends)) is None:
+            os.kill(os.getpid(), signal.SIGTERM)  # as systemd and Slurm end a process
+            time.sleep(60)
+        return failed
+
+    monkeypatch.setattr(command, "sweep", swept)
+    try:
+        with pytest.raises(SystemExit, match=r"^ERROR: .*; failed:\nMoCo, seed 1: the loss is nan\n\(.*/sweeps/2.*\)$"):
+            main(["stages/algorithms"])
+        (kept,) = Path(".annulus/sweeps").iterdir()
+        kept.rmdir()
+        main(["stages/algorithms"])
+        assert not list(Path(".annulus/sweeps").iterdir())
+        with pytest.raises(SystemExit, match=r"^stopped; the same command goes on where the runs stand$"):
+            main(["stages/algorithms"])
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_what_cannot_be_is_refused_in_a_sentence_before_anything_runs(checkout, monkeypatch):
@@ -147,7 +185,8 @@ def test_what_cannot_be_is_refused_in_a_sentence_before_anything_runs(checkout, 
         (0, f"{of} Moco", rf"{of} has no row 'Moco'; did you mean 'MoCo'\? \(rows: IR-nce, MoCo\)"),
         (0, f"{of} --workers 0", "--workers 0: name a number of processes, 1 or more"),
         (0, f"{of} --gpus-per-worker 2", "--gpus-per-worker 2: a run uses one GPU at most; name 1, or a"),
-        (0, f"{of} --gpus-per-worker 0.5", "--gpus-per-worker 0.5: torch finds no GPU here; leave it out"),
+        (0, f"{of} --gpus-per-worker 0", "--gpus-per-worker 0: a run uses one GPU at most; name 1, or a"),
+        (0, f"{of} --gpus-per-worker 1", "--gpus-per-worker 1: torch finds no GPU here; leave it out"),
         (0, f"{of} --slurm time=3", "--slurm time= is for --executor slurm; name that too, or leave it"),
         (2, f"{of} --workers 5 --gpus-per-worker 0.5", ".*5, each with 0.5 of a GPU, are too many for 2 GPUs; take at"),
     ):
@@ -208,6 +247,19 @@ def test_workers_are_an_array_of_jobs_that_share_a_gpu_and_are_told_before_their
     script = (tmp_path / "submitted").read_text()
     assert "\nmodule load cuda\n" in script
     assert " --mpi=none --quiet " in script
+    Slurm(tmp_path, 2, None, {}).start(Worker(tmp_path, [], None), range(2))
+    asked = set(re.findall(r"#SBATCH --(.+)", (tmp_path / "submitted").read_text()))
+    assert {"array=0-1%2", "cpus-per-task=1", "ntasks-per-node=1", "time=240"} <= asked
+    assert not [line for line in asked if line.startswith("gpus")]
+
+
+def test_a_setting_of_slurm_is_a_number_where_it_reads_as_one():
+    words = ["stages/a", "--slurm", "time=90", "--slurm", "account=0123", "--slurm", "comment=a=b"]
+    given = command._parser().parse_args(words).slurm
+    assert given == [("time", 90), ("account", "0123"), ("comment", "a=b")]
+    for wrong in ("time", "=90"):
+        with pytest.raises(argparse.ArgumentTypeError, match=f"^'{wrong}' is not KEY=VALUE$"):
+            command._setting(wrong)
 
 
 def test_workers_of_this_machine_share_the_gpus_that_the_sweep_may_use(tmp_path, monkeypatch):
@@ -216,6 +268,7 @@ def test_workers_of_this_machine_share_the_gpus_that_the_sweep_may_use(tmp_path,
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,GPU-5e")
     with pytest.raises(InputError, match=r"--workers 3, each with 0\.6 of a GPU, are too many for 2 GPUs; .* 2, "):
         places.Local(tmp_path, 3, 0.6)
+    assert places.Local(tmp_path, 2, 0.6).slots(trials=9) == 2
     local, submitted, seen = places.Local(tmp_path, None, 0.4), [], []
     job = mock.Mock(spec=places.submitit.Job)
     monkeypatch.setattr(local.executor, "submit", lambda task: submitted.append(task) or job)
@@ -381,6 +434,32 @@ def test_a_preempted_job_leaves_its_slot_to_another_and_no_run_is_blamed(trials,
     assert cancelled.read_text() == "--quiet 811\n"  # Slurm may have requeued it
     assert not sweep.kills
     assert "preempted: its worker was preempted; another one goes on where it stood" in caplog.text
+
+
+class Twos(Killed):
+    """Places for more jobs than are wanted, each of two workers."""
+
+    tasks = 2
+
+    def slots(self, trials: int) -> int:
+        return 5
+
+    def start(self, worker: Worker, slots: list[int]) -> list:
+        return [super(Twos, self).start(worker, [slot])[0] for slot in slots]
+
+
+def test_as_many_workers_are_started_as_runs_are_without_one_and_those_that_look_for_one_count(
+    trials, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(places.submitit.Job, "done", lambda job: False)
+    sweep = Watch(trials(one={}, two={}, three={}), tmp_path, Twos(tmp_path, begun=False), None)
+    for _ in range(2):
+        sweep._start()
+        assert sorted(sweep.jobs) == [0, 1], "of four workers three find a run"
+    write_text(tmp_path / "begun-0-1", "")
+    del sweep.jobs[1]
+    sweep._start()
+    assert sorted(sweep.jobs) == [0, 1]
 
 
 class Busy(Killed):
