@@ -24,6 +24,9 @@ from annulus.evals.linear import probe_views
 from annulus.running import progress
 from annulus.running.checkpoint import Checkpoint
 from annulus.studies import runs as module
+from annulus.studies.closeness import closeness
+from annulus.studies.information import held_out
+from annulus.studies.measured import CLOSENESS
 from annulus.studies.outcomes import ACCURACIES
 from annulus.studies.runs import Splits, Trial, Trials, probe, trial_of
 from annulus.training import loop as training_module
@@ -136,6 +139,32 @@ def test_the_probes_see_the_test_images_and_learn_from_the_training_images(split
         assert wrong[name] == pytest.approx(100 - value)
         assert swapped_bits[name] == [not one for one in bits[name]]
         assert value == pytest.approx(100 * sum(bits[name]) / len(splits.test))
+
+
+def test_neighbours_are_training_images_and_no_validation_images(splits, one_thread):
+    training = Trials(splits).training(variant(0))
+    training.run()
+
+    def nearest(**changed):
+        found, _ = probe(training, dataclasses.replace(splits, **changed), variant(0))
+        return {name: found[name] for name in ("knn_top1_percent", "nn1_top1_percent")}
+
+    learned, validated = (
+        dataclasses.replace(images, labels=1 - images.labels) for images in (splits.train, splits.validation)
+    )
+    assert nearest(validation=validated) == nearest()
+    assert nearest(train=learned) == {name: pytest.approx(100 - value) for name, value in nearest().items()}
+
+
+def test_a_run_measures_what_its_trial_asks_for(splits, one_thread):
+    trial = variant(1, {"scales.tiny.pretrain.epochs": 1})
+    asked = replace(trial, held_out_pairs=10, closeness_views=8)
+    found = Trials(splits).run({"plain": trial, "asked": asked})
+    training = Trials(splits).training(trial)
+    training.run()
+    more = held_out(training, splits.test, 10, 1) | closeness(training, 8, 1)
+    assert more.keys() > set(CLOSENESS)
+    assert found["asked"].metrics == found["plain"].metrics | more
 
 
 def test_a_linear_probe_of_views_is_that_of_the_main_line(splits, one_thread, monkeypatch):

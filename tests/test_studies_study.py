@@ -271,6 +271,17 @@ def test_a_part_of_validation_accuracy_needs_validation_images(tmp_path):
         part_settings(study, "annealing")
 
 
+def test_what_a_study_measures_beside_accuracies_is_asked_of_its_runs(tmp_path):
+    of_part, of_row = (script(f"stages/{name}.py").runs for name in ("study_part", "algorithms/train"))
+    rows = script("stages/algorithms/settings.py").main(at_scale(tmp_path, "algorithms", "tiny"))
+    part, plain = (
+        part_settings(at_scale(tmp_path, study, "tiny"), part)
+        for study, part in (("law", "moco"), ("negatives", "count"))
+    )
+    for runs, views in ((of_row(rows["rows/IR"]), 1024), (of_part(part), 1024), (of_part(plain), None)):
+        assert {trial.closeness_views for trial in runs.values()} == {views}
+
+
 def test_at_the_paper_s_scale_a_part_has_the_paper_s_values_and_both_heads(tmp_path):
     figures = load_figures()
     for part, figure, base in (("crop", "infomin.fig11", 0.2), ("jitter", "infomin.fig12", 1.0)):
@@ -349,6 +360,7 @@ def test_changes_of_another_study_s_row_come_after_what_that_sets_at_a_scale(of_
         ({"rows": {"MoC": {}}}, "rows: 'MoC' is not among those of the other study; did you mean 'MoCo'?"),
         ({"defaults": 3}, "defaults: 3 refused; expected keys and values, or {} for none"),
         ({"scales": {"tiny": 3}}, "scales.tiny: 3 refused; expected keys and values, or {} for none"),
+        ({"scales": 3}, "scales: 3 refused; expected keys and values, or {} for none"),
     ],
 )
 def test_a_study_of_another_one_with_a_fault_is_refused(of_another, changes, sentence):
