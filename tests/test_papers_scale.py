@@ -2,7 +2,7 @@
 
 import pytest
 from by_path import ROOT, read_yaml
-from stated import stated_params
+from stated import TREE, stated_params
 
 from annulus.config.resolved import PRETRAIN, run_of, values
 from annulus.report.papers.comparison import load_figures, load_tables
@@ -126,7 +126,7 @@ def test_distance_colour_and_frequency_have_infomin_s_epochs_and_values():
     study = read_yaml(ROOT / "stages/distance/params.yaml")
     own = study["scales"]["paper"]
     assert own["scales.paper.pretrain.epochs"] == printed.pretrain["epochs"]
-    assert stated_rate() == printed.pretrain["lr"]
+    assert TREE["scales"]["paper"]["pretrain"]["learning_rate"] == printed.pretrain["lr"]
     offsets = study["pairs"]["paper"]["offsets"]
     assert {*printed.numbers} <= {*offsets}
     assert (offsets[0], offsets[-1]) == (64, 384)
@@ -136,10 +136,6 @@ def test_distance_colour_and_frequency_have_infomin_s_epochs_and_values():
         assert scale["scales.paper.linear.epochs"] == PRINTED["infomin.fig5"].eval["epochs"]
     sigmas = read_yaml(ROOT / "stages/frequency/params.yaml")["parts"]["sigma"]["sweep"]["values"]
     assert {*PRINTED["infomin.fig6"].numbers} <= {*sigmas}
-
-
-def stated_rate():
-    return read_yaml(ROOT / "params.yaml")["scales"]["paper"]["pretrain"]["learning_rate"]
 
 
 def test_view_generators_have_the_printed_rates_one_of_them_turned_round_and_one_alike():
