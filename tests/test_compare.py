@@ -385,6 +385,8 @@ def test_the_command_prints_the_table_as_markdown_and_draws_the_curves(root, cap
     means = [line for line in drawn[0].axes[0].lines if line.get_linewidth() == 2]
     curves = [(line.get_xdata().tolist(), line.get_ydata().tolist()) for line in means]
     assert curves == [([1, 2], [10, 20])] * 2, "the means over seeds of both sides"
+    main(["HEAD", "--root", str(root), "HEAD", "--markdown"])
+    assert "head: HEAD (" in capsys.readouterr().out, "the head may stand after options"
     with pytest.raises(InputError, match=r"^--figure .*curves.pdf: the name must end in .png or .svg"):
         main(["HEAD", "--root", str(root), "--figure", str(root / "curves.pdf")])
 

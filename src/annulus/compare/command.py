@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--csv", type=Path, help="write the table there too")
     parser.add_argument("--root", type=Path, help="the repository; by default the one of the working directory")
-    arguments = parser.parse_args(argv)
+    arguments = parser.parse_intermixed_args(argv)  # HEAD may stand after the options
     if arguments.figure is not None and arguments.figure.suffix not in (".png", ".svg"):
         raise InputError(f"--figure {arguments.figure}: the name must end in .png or .svg")
     if arguments.neighbours is not None and arguments.neighbours.suffix != ".png":

@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run a sweep."""
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    arguments = _parser().parse_args(argv)
+    arguments = _parser().parse_intermixed_args(argv)  # rows may stand after the options
     folder = (SWEEPS / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}").absolute()
     try:
         failed = sweep(arguments, folder)
