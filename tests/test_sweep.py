@@ -32,7 +32,7 @@ from annulus.running.checkpoint import hash_images
 from annulus.studies.runs import Trials, hash_trial, load_splits
 from annulus.studies.store import CachedRun
 from annulus.sweep import command, places, study
-from annulus.sweep.command import main
+from annulus.sweep.command import _parser, main
 from annulus.sweep.places import Local, Slurm
 from annulus.sweep.watch import Watch
 from annulus.sweep.worker import StudyRun, Worker
@@ -183,6 +183,7 @@ def test_what_cannot_be_is_refused_in_a_sentence_before_anything_runs(checkout, 
         ),
         (0, "stages/estimators", "no stage of stages/estimators trains runs .*; `dvc repro stages/estimators/dvc.y"),
         (0, f"{of} Moco", rf"{of} has no row 'Moco'; did you mean 'MoCo'\? \(rows: IR-nce, MoCo\)"),
+        (0, f"{of} MoCo --workers 2 Moco", f"{of} has no row 'Moco'"),  # rows may stand after the options
         (0, f"{of} --workers 0", "--workers 0: name a number of processes, 1 or more"),
         (0, f"{of} --gpus-per-worker 2", "--gpus-per-worker 2: a run uses one GPU at most; name 1, or a"),
         (0, f"{of} --gpus-per-worker 0", "--gpus-per-worker 0: a run uses one GPU at most; name 1, or a"),
@@ -227,6 +228,10 @@ def test_without_slurm_or_with_an_unknown_setting_nothing_is_submitted(commands,
         Slurm(tmp_path, 2, None, {"additional_parameters": "a"})
     with pytest.raises(InputError, match=r"--slurm time=4:00:00: not a number of minutes; write time=240"):
         Slurm(tmp_path, 2, None, {"time": "4:00:00"})
+    with pytest.raises(InputError, match=r"--slurm use_srun=no: submitit refuses it \(use_srun is true or false\)"):
+        Slurm(tmp_path, 2, None, {"use_srun": "no"})
+    with pytest.raises(InputError, match=r"--slurm srun_args='-v: submitit refuses it \(No closing quotation\)"):
+        Slurm(tmp_path, 2, None, {"srun_args": "'-v"})
     (commands / "sbatch").write_text("#!/bin/sh\necho sbatch: error: no partition gpu >&2; exit 1\n")
     with pytest.raises(InputError, match=r"Slurm refuses the workers: .*no partition gpu"):
         Slurm(tmp_path, 2, None, {}).start(Worker(tmp_path, [], None), [0, 1])
@@ -255,11 +260,31 @@ def test_workers_are_an_array_of_jobs_that_share_a_gpu_and_are_told_before_their
 
 def test_a_setting_of_slurm_is_a_number_where_it_reads_as_one():
     words = ["stages/a", "--slurm", "time=90", "--slurm", "account=0123", "--slurm", "comment=a=b"]
-    given = command._parser().parse_args(words).slurm
+    given = _parser().parse_args(words).slurm
     assert given == [("time", 90), ("account", "0123"), ("comment", "a=b")]
     for wrong in ("time", "=90"):
         with pytest.raises(argparse.ArgumentTypeError, match=f"^'{wrong}' is not KEY=VALUE$"):
             command._setting(wrong)
+
+
+@pytest.mark.parametrize(
+    ("setting", "line", "there"),
+    [
+        ("exclusive=true", "#SBATCH --exclusive\n", True),
+        ("exclusive=user", "#SBATCH --exclusive=user\n", True),
+        ("exclusive=false", "--exclusive", False),
+        ("use_srun=false", "srun --unbuffered", False),
+        ("stderr_to_stdout=false", "#SBATCH --error=", True),
+        ("stderr_to_stdout=true", "#SBATCH --error=", False),
+        ("teardown=module purge", "# teardown\nmodule purge", True),
+    ],
+)
+def test_a_switch_and_lines_of_the_script_reach_slurm_as_they_were_meant(setting, line, there, commands, tmp_path):
+    arguments = _parser().parse_args(["stages/algorithms", "--slurm", setting])
+    Slurm(tmp_path, None, None, dict(arguments.slurm)).start(Worker(tmp_path, [], None), [0])
+    script = (tmp_path / "submitted").read_text()
+    assert (line in script) is there
+    assert "-m submitit.core._submit" in script
 
 
 def test_workers_of_this_machine_share_the_gpus_that_the_sweep_may_use(tmp_path, monkeypatch):

@@ -134,10 +134,8 @@ class Slurm(Executor):
         if not isinstance(settings.get("time", 0), int):
             raise InputError(f"--slurm time={settings['time']}: not a number of minutes; write time=240")
         asked = {"job_name": "annulus-sweep", "time": SLURM_MINUTES, "cpus_per_task": 1, "ntasks_per_node": self.tasks}
-        # submitit takes lines of a script, and words, as lists.
-        listed = {"setup": lambda text: [text], "srun_args": shlex.split}
-        given = {key: listed[key](str(value)) if key in listed else value for key, value in settings.items()}
         try:
+            given = {key: _for_submitit(key, value) for key, value in settings.items()}
             self.executor.update_parameters(**asked | ({"gpus_per_node": 1} if share else {}) | given)
         except (TypeError, ValueError) as error:
             told = " ".join(f"{key}={value}" for key, value in settings.items())
@@ -160,3 +158,25 @@ class Slurm(Executor):
 
     def is_preempted(self, job: submitit.Job) -> bool:
         return job.state == "PREEMPTED"  # with PreemptMode=CANCEL for ever, which submitit takes for a requeue
+
+
+def _for_submitit(key: str, value: Any) -> Any:
+    """A setting as submitit takes it: lines of a script, and words, as lists, switches as bool, or None for no line.
+
+    Raises:
+        ValueError: for a quote without its end, or a switch that is neither true nor false.
+    """
+    match key, value:
+        case "setup" | "teardown", _:
+            return [str(value)]
+        case "srun_args", _:
+            return shlex.split(str(value))
+        case "exclusive" | "stderr_to_stdout" | "use_srun", "true":
+            return True  # text is as good as true to submitit: `false` too
+        case "exclusive", "false":
+            return None
+        case "stderr_to_stdout" | "use_srun", "false":
+            return False
+        case "stderr_to_stdout" | "use_srun", _:
+            raise ValueError(f"{key} is true or false")
+    return value
