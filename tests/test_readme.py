@@ -125,6 +125,31 @@ def test_every_file_that_is_named_exists(name):
     assert [path for path in paths if not re.search("[A-Z]{3}", path) and not (ROOT / path).exists()] == []
 
 
+def test_the_line_for_merges_settles_every_lock_and_metrics_file(tmp_path):
+    """DVC reads no pipeline, the main line's neither, while the lock of any study has conflict marks."""
+    [line] = re.findall(
+        r"`(git checkout --ours .*?) && dvc repro && git add -A && git commit`", read("stages/README.md")
+    )
+
+    def git(*words):
+        return subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=tmp_path)
+
+    def committed(side):
+        for name in ("dvc.lock", "stages/law/dvc.lock", "metrics/law/table.csv"):
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(side)
+        git("add", "-A"), git("commit", "-qm", side)
+
+    git("init", "-qb", "main"), committed("base")
+    git("checkout", "-qb", "theirs"), committed("theirs")
+    git("checkout", "-q", "main"), committed("ours")
+    assert git("merge", "-q", "theirs").returncode, "in conflict"
+    subprocess.run(line, shell=True, check=True, cwd=tmp_path)
+    assert {path.read_text() for path in tmp_path.rglob("*.*") if path.is_file() and ".git" not in path.parts} == {
+        "ours"
+    }
+
+
 def test_every_study_has_a_readme_that_the_list_leads_to_and_its_command():
     assert sorted(re.findall(r"^\| \[\w+\]\((\w+)/README\.md\)", read("stages/README.md"), re.MULTILINE)) == STUDIES
     for study in STUDIES:
