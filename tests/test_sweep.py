@@ -215,7 +215,7 @@ def commands(tmp_path, monkeypatch) -> Path:
     folder = tmp_path / "bin"
     folder.mkdir()
     for name in ("sbatch", "srun", "scancel", "sacct"):
-        (folder / name).write_text(f'#!/bin/sh\ncp "$1" {tmp_path}/submitted && echo Submitted batch job 7\n')
+        (folder / name).write_text(f'#!/bin/sh\ncp "$1" "{tmp_path}/submitted" && echo Submitted batch job 7\n')
         (folder / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
     return folder
@@ -442,9 +442,9 @@ def test_a_preempted_job_leaves_its_slot_to_another_and_no_run_is_blamed(trials,
     caplog.set_level(logging.INFO)
     sent, cancelled = tmp_path / "sent", tmp_path / "cancelled"
     for name, script in (
-        ("sbatch", f"echo >>{sent}; echo Submitted batch job 81$(grep -c '' {sent})"),
+        ("sbatch", f"echo >>'{sent}'; echo Submitted batch job 81$(grep -c '' '{sent}')"),
         ("sacct", "echo 'JobID|State|NodeList'; echo '811|PREEMPTED|a'; echo '812|RUNNING|a'"),
-        ("scancel", f"echo $* >>{cancelled}"),
+        ("scancel", f"echo $* >>'{cancelled}'"),
     ):
         (commands / name).write_text(f"#!/bin/sh\n{script}\n")
     notes = tmp_path / "notes"
