@@ -198,6 +198,24 @@ def test_a_section_is_on_one_page_and_links_to_it_lead_there(tmp_path):
         made_of(tmp_path, "p.md", "r.md")
 
 
+def test_an_included_section_ends_at_the_next_of_its_level_and_its_own_sections_keep_their_headings(tmp_path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "a.md").write_text("# A\n\nstart\n\n## Two\n\ntwo\n\n### Sub\n\nsub\n\n## Three\n\nend [sub](#sub)\n")
+    (tmp_path / "docs/p.md").write_text("# P\n\n<!-- include text -->\n[two](../a.md#two)\n\nafter\n")
+    (tmp_path / "docs/q.md").write_text("# Q\n\n<!-- include -->\n[rest](../a.md)\n\nafter\n")
+    made = made_of(tmp_path, "p.md", "q.md")
+    assert " ".join(made["p.md"].split()) == "# P { #p } two ### Sub { #sub } sub after"
+    assert " ".join(made["q.md"].split()) == "# Q { #q } start ## Three { #three } end [sub](p.md#sub) after"
+
+
+def test_blocks_of_code_stay_as_they_are_and_lists_become_those_of_mkdocs():
+    text = "a\n\n```sh\na\n```\n\na\n\n```sh\na\n```\n"
+    assert sections.outside_code(text, re.compile("^a", re.MULTILINE), "b") == re.sub("(?<!sh\n)a", "b", text)
+    listed = "text\n- a\n\n  ```sh\n  x\n- y\n  ```\n  more\n- b\n  - c"
+    expected = "text\n\n- a\n\n    ```sh\n    x\n  - y\n    ```\n    more\n\n- b\n    - c"
+    assert sections._nested(listed) == expected
+
+
 def test_a_program_stands_below_the_words_of_its_link_and_no_line_ends_within_a_number(tmp_path):
     (tmp_path / "docs").mkdir()
     (tmp_path / "loop.py").write_text("print('1 ± 2')\n")
