@@ -1,6 +1,7 @@
 """`annulus check-gpu`: each part on a pretended GPU, its file, its table, and what it says where there is no GPU."""
 
 import json
+import os
 import re
 from unittest import mock
 
@@ -132,6 +133,37 @@ def test_a_part_that_crashed_runs_again_and_only_what_is_right_ends_well(tmp_pat
             check.main(["--out", str(tmp_path / "check-gpu.json")])
         assert capsys.readouterr().out.splitlines()[-1] == shown
     assert asked == ["one", "two", "one"]
+
+
+def test_the_table_has_the_machine_and_each_row_with_what_is_used():
+    rows = [["select by kernels", "2 products", SLOW, "used"], ["first loss, ir", "equal", "right", ""]]
+    assert check.table({"device": "H100", "code": {"a.py": "1"}}, {"one": {"rows": rows}}).splitlines() == [
+        "device H100",
+        "select by kernels  2 products  slow   used",
+        "first loss, ir     equal       right",
+        "0 WRONG, 1 slow, 1 right, 0 fast",
+    ]
+
+
+def test_a_part_in_its_own_process_prints_its_rows(monkeypatch, capsys):
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(check, "pick_device", lambda: torch.device("cpu"))
+    monkeypatch.setattr(check, "PARTS", {"one": lambda device, sizes: iter([Row("a", "1 s", FAST)])})
+    check.main(["--part", "one"])
+    assert json.loads(capsys.readouterr().out) == [["a", "1 s", FAST, ""]]
+
+
+@pytest.mark.parametrize("before", [None, "no"])
+def test_the_same_bits_are_asked_for_in_their_part_alone(before, monkeypatch):
+    monkeypatch.setattr(devices, "_compute_deterministically", lambda: torch.use_deterministic_algorithms(True))
+    monkeypatch.delenv("ANNULUS_DETERMINISTIC", raising=False)
+    if before is not None:
+        monkeypatch.setenv("ANNULUS_DETERMINISTIC", before)
+    with bits.deterministic():
+        assert os.environ["ANNULUS_DETERMINISTIC"] == "yes"
+    assert os.environ.get("ANNULUS_DETERMINISTIC") == before
+    assert not torch.are_deterministic_algorithms_enabled()
 
 
 def test_a_file_that_is_none_of_the_command_s_is_refused(tmp_path):
