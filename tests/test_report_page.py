@@ -78,6 +78,9 @@ def test_an_empty_folder_gives_every_section_with_the_command_that_fills_it(tmp_
     for command in ("make repro", "dvc repro stages/negatives/dvc.yaml"):
         assert f"<code>{command}</code>" in page
         assert f"`{command}`" in text
+    assert "| claim | verdict |" not in text, "no table without a row"
+    assert empty.runs is None
+    assert "No stage has run on this machine: the numbers are from git." in text
     theorems = empty.counts["asserted by a test"]
     assert empty.counts == {"asserted by a test": theorems, "not run": len(empty.verdicts) - theorems}
     assert all(each.comparison.status == "not run" for paper in empty.papers for each in paper.tables)
@@ -101,6 +104,7 @@ def test_the_page_begins_with_a_sentence_of_size_interval_seeds_and_images_and_i
         "49.30 % right, 48.10 % after training with uniform negatives: 2 seeds, 1,000 test images of shapes, scale demo"
     )
     assert words in report.gain.told
+    assert report.gain.told.endswith(" in pairs. What differs: sampler: uniform → ring.")
     assert page.index(f"<h1>{sentence}") < page.index("<svg") < page.index('<section id="real">')
     assert report.real.finding == "On CIFAR-10 MoCoRing gains 0.70 ± 0.50 points against its base"
     assert report.generated.told.startswith("Of 1 differences 1 are better, 0 worse and 0 within noise; about 0 would")
@@ -130,11 +134,13 @@ def test_the_first_sentence_says_no_more_than_its_numbers(tmp_path, changed, sen
     found = report.gain
     assert re.search(sentence, found.reason if isinstance(found, Empty) else found.sentence)
     assert isinstance(found, Empty) is ("head" in changed or "seeds" in changed)
+    assert isinstance(found, Empty) or ("95 % interval" in found.told) is ("interval" not in changed)
     assert getattr(found, "broken", False) is ("seeds" in changed), "another processor's run breaks nothing"
     assert "<h1>" in html(report)
 
 
 def test_the_headline_has_its_interval_and_seeds_and_stages_have_theirs(report):
+    assert "<b>run & `x`|" in [run for run, *_ in texts(report.runs)]
     assert texts(report.headline)[0] == ["kNN top-1", "39.70", "0.85", "percent", "39.70", "39.70"]
     assert texts(report.main[0]) == [
         ["images", "1,000", "", "", "1,000", "1,000"],
