@@ -8,6 +8,8 @@ from settings import CPU, SMALL, load, run, stripes
 
 from annulus.config.resolved import RUN, resolved
 from annulus.device.rng import generator as named
+from annulus.files.images import ImageSet
+from annulus.files.store import Resident
 from annulus.studies.information import held_out, of_all_classes
 from annulus.studies.runs import trial_of
 from annulus.training.setup import build_training
@@ -47,3 +49,23 @@ def test_it_is_that_of_each_view_finding_the_other_view_of_its_image_by_the_othe
             weights = [math.exp((query @ key).item() / 0.2) for key in keys]
             expected.append(math.log(10 * weights[place] / sum(weights)))
     assert found == pytest.approx(sum(expected) / len(expected), abs=1e-4)
+
+
+class Corner(Resident):
+    """Images of 12 x 12 px, each in the corner of its place in the store."""
+
+    def __init__(self, pixels: torch.Tensor) -> None:
+        super().__init__(pixels)
+        self.sizes = torch.full((len(pixels), 2), 12)
+
+
+def test_what_lies_beside_an_image_in_its_store_is_in_no_view():
+    training, images = run({"sampler": "uniform"}), stripes(30, 2)
+    training.run()
+    found = []
+    for beside in (0, 255):
+        pixels = images.images.pixels.clone()
+        pixels[:, :, 12:], pixels[:, :, :, 12:] = beside, beside
+        cut = ImageSet(Corner(pixels), images.labels, images.rows, images.classes)
+        found.append(held_out(training, cut, 10, 3)["held_out_nats"])
+    assert found[0] == found[1]

@@ -141,19 +141,18 @@ def test_the_probes_see_the_test_images_and_learn_from_the_training_images(split
         assert value == pytest.approx(100 * sum(bits[name]) / len(splits.test))
 
 
-def test_neighbours_are_training_images_and_no_validation_images(splits, one_thread):
+def test_both_probes_learn_from_the_training_images_and_from_no_validation_images(splits, one_thread):
     training = Trials(splits).training(variant(0))
     training.run()
-
-    def nearest(**changed):
-        found, _ = probe(training, dataclasses.replace(splits, **changed), variant(0))
-        return {name: found[name] for name in ("knn_top1_percent", "nn1_top1_percent")}
-
     learned, validated = (
         dataclasses.replace(images, labels=1 - images.labels) for images in (splits.train, splits.validation)
     )
-    assert nearest(validation=validated) == nearest()
-    assert nearest(train=learned) == {name: pytest.approx(100 - value) for name, value in nearest().items()}
+    found, other, same = (
+        probe(training, dataclasses.replace(splits, **changed), variant(0))[0]
+        for changed in ({}, {"train": learned}, {"validation": validated})
+    )
+    assert same == found
+    assert other == {name: pytest.approx(100 - value) for name, value in found.items()}
 
 
 def test_a_run_measures_what_its_trial_asks_for(splits, one_thread):
