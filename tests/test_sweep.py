@@ -206,6 +206,14 @@ def test_a_sweep_s_lock_that_cannot_be_had_is_a_sentence(tmp_path):
         pass
 
 
+def test_a_folder_for_logs_that_cannot_be_made_is_a_sentence(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    Path(".annulus").touch()
+    with pytest.raises(InputError, match=r"^cannot write .*/\.annulus/sweeps/2.*: Not a directory; free some space"):
+        main(["stages/algorithms"])
+
+
 # --- on Slurm, without one ----------------------------------------------------------------------------
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import annulus
 from annulus.errors import InputError
+from annulus.running.checkpoint import not_written
 from annulus.sweep.places import Executor, Local, Slurm
 from annulus.sweep.study import alone, read_trials
 from annulus.sweep.watch import Watch
@@ -57,13 +58,16 @@ def sweep(arguments: argparse.Namespace, folder: Path) -> list[str]:
         raise InputError(f"--gpus-per-worker {share:g}: a run uses one GPU at most; name 1, or a fraction such as 0.5")
     if arguments.workers is not None and arguments.workers < 1:
         raise InputError(f"--workers {arguments.workers}: name a number of processes, 1 or more")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)  # or submitit makes it, and fails without a sentence
+    except OSError as error:
+        raise not_written(folder, error) from error
     executor = _executor(arguments, folder)
     with alone(SWEEPS / "lock"):
         trials = read_trials(Path(arguments.study), arguments.rows)
     # The workers' Python finds this code wherever they start.
     source = str(Path(annulus.__file__).resolve().parents[1])
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
-    folder.mkdir(parents=True, exist_ok=True)
     watch = Watch(trials, folder, executor, os.getpid() if arguments.executor == "local" else None)
     workers = min(watch.slots * executor.tasks, len(watch.open))
     log.info(
