@@ -94,11 +94,13 @@ def test_studies_say_their_scale_and_seeds_and_a_broken_one_what_is_wrong(tmp_pa
     for name, text in (
         ("algorithms", "scale: demo\nseeds: [0, 1]\ndefaults: {dataset: shapes}\n"),
         ("broken", "a: ["),
+        ("of_another", "study: of_another\nof: algorithms\n"),
     ):
         (tmp_path / "stages" / name).mkdir(parents=True)
         (tmp_path / "stages" / name / "params.yaml").write_text(text)
     found = context(tmp_path, NOW)
-    one, broken = found.studies
+    one, broken, of_another = found.studies
+    assert (of_another.scale, of_another.dataset, of_another.seeds, of_another.fault) == ("", "", "", "")
     assert (one.name, one.scale, one.dataset, one.seeds) == ("algorithms", "demo", "shapes", "0, 1")
     assert "is not YAML" in broken.fault
     assert "params.yaml" in found.faults[0]

@@ -161,6 +161,9 @@ def test_claims_stand_under_their_paper_the_decided_first_and_only_tables_that_w
             title = safe(f"{comparison.table.where}: {comparison.table.task}")
             assert (f"**{title}: " in text) == (comparison.status != "not run"), title
             assert (f"  - {title}\n" in text) == (comparison.status == "not run"), title
+    of_figures = [(shown.plot.name, verdict.paper) for shown in report.figures for verdict in shown.verdicts]
+    assert of_figures
+    assert {paper == name.partition(".")[0] for name, paper in of_figures} == {True}
     shown = re.findall(r'<tr id="claim-([^"]*)"', page)
     assert shown == [verdict.id for paper in report.papers for verdict in paper.verdicts]
     assert len(shown) == len(report.verdicts) == sum(report.counts.values())

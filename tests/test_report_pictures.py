@@ -8,6 +8,7 @@ from PIL import Image
 from annulus.files.images import UNLABELLED, save_images
 from annulus.files.packed import read_packed, write_packed
 from annulus.report.figures.pictures import LARGEST, NoPictures, embedded, pictures
+from annulus.report.page.shown import Empty, grids
 
 
 def shows(tile, images, row):
@@ -52,10 +53,12 @@ def test_a_broken_file_is_named_and_a_missing_one_with_the_command_that_makes_it
     with pytest.raises(NoPictures, match=f"data/main/{file} cannot be read") as none:
         pictures(tmp_path)
     assert none.value.command is None
+    assert grids(tmp_path) == Empty(none.value.reason, broken=True)
     (tmp_path / "data/main" / file).unlink()
     with pytest.raises(NoPictures, match=f"data/main/{file} is not here") as none:
         pictures(tmp_path)
     assert none.value.command == "make repro"
+    assert grids(tmp_path) == Empty(none.value.reason, "make repro")
 
 
 @pytest.mark.parametrize(

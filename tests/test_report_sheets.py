@@ -5,6 +5,7 @@ import re
 
 import pytest
 from PIL import Image
+from report_root import with_lock
 
 from annulus.report.page.sheets import SHEETS, Sheet, sheets
 from annulus.report.page.shown import DRAWINGS, MAP, Drawing, Map, drawings, embedding_map
@@ -74,3 +75,14 @@ def test_the_map_has_its_size_and_one_that_is_none_is_a_sentence(tmp_path):
     for text, sentence in (("<svg>", "is no map of this version"), (" " * 500_000, "has more than 400000 bytes")):
         path.write_text(text)
         assert embedding_map(Metrics(tmp_path)).reason == f"metrics/{MAP} {sentence}"
+
+
+def test_a_map_of_another_run_than_dvc_lock_names_is_not_shown(tmp_path):
+    name, drawn = f"metrics/{MAP}", '<svg viewBox="0 0 640 460"/>'
+    files = with_lock({"params.yaml": "sampler: ring\nsamplers: {ring: {}}\n", name: drawn})
+    (tmp_path / name).parent.mkdir(parents=True)
+    for file, text in files.items():
+        (tmp_path / file).write_text(text)
+    assert isinstance(embedding_map(Metrics(tmp_path)), Map)
+    (tmp_path / name).write_text(drawn.replace("640", "320"))
+    assert embedding_map(Metrics(tmp_path)).reason == f"{name} is of another run than dvc.lock names"
