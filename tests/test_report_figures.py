@@ -201,6 +201,10 @@ def test_curves_show_the_mean_and_each_seed_and_estimates_stand_beside_the_truth
     one = [row for row in metrics.rows("main/pretrain_history.csv") if row["seed"] == 0]
     assert len(BY_NAME["curve.accuracy"].draw(one).axes[0].lines) == 1, "of one seed the mean is the seed"
 
+    (axes,) = drawn(BY_NAME["curve.gradient"], metrics).axes
+    band = axes.collections[0].get_paths()[0].vertices[:, 1]
+    assert (min(band), max(band), *axes.lines[0].get_ydata()) == (2.5, 3.5, 3, 3, 3), "one std on each side"
+
     capped, free = drawn(BY_NAME["estimators.ideal"], metrics).axes
     capped_names, free_names = (set(each.get_legend_handles_labels()[1]) for each in (capped, free))
     assert ("InfoNCE" in capped_names, "NWJ" in free_names) == (True, True)
