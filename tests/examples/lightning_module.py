@@ -21,7 +21,7 @@ class MoCoRing(pl.LightningModule):
         print(f"{self.step.estimate.loss_nats:.3f} nats"), self.method.after_step(batch[1], self.step)
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        return torch.optim.SGD(self.method.encoder.parameters(), lr=0.06, momentum=0.9)
+        return torch.optim.SGD(self.method.parameters(), lr=0.06, momentum=0.9)
 
 
 images = torch.randint(256, (64, 3, 1, 1), generator=torch.manual_seed(0), dtype=torch.uint8).repeat(1, 1, 10, 10)

@@ -1,11 +1,11 @@
 """Who holds the keys that a query is compared with.
 
-    ir       a memory bank
-    pirl     the same, whose image must also be found from the pieces of its jigsaw
-    moco     a momentum encoder, a queue of its keys
+    ir            a memory bank
+    pirl          the same, whose image must also be found from the pieces of its jigsaw
+    moco          a momentum encoder, a queue of its keys
     moco-jigsaw   the same, whose key must also be found from the pieces of a jigsaw: InfoMin, with its views
-    simclr   the other views of the batch
-    simo     a momentum encoder, its keys of the batch
+    simclr        the other views of the batch
+    simo          a momentum encoder, its keys of the batch
 
 Made of `step` (what the loop calls), `contrast` (scores to a bound's estimate; `contrast_config`: its settings),
 `memory` (bank and queue), `keys` (the momentum encoder), `jigsaw_branch` and `critics` (scores that are no dot

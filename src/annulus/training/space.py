@@ -15,11 +15,11 @@ def bytes_needed(images: ImageSet, run: Run, weights: int, queries: int, columns
     method, budget, view_size, views = run.method, run.budget, run.view_size, run.method.method.views
     dim, negatives = method.embedding_dim, budget.negatives if method.negatives == "sampled" else 0
     tensors = method.networks + 1 + (run.optimizer.momentum > 0)  # with gradients and the optimiser's state
+    view_bytes = 3 * view_size**2 * FLOAT
     needs = {
         f"networks ({tensors} x {weights:,})": tensors * weights * FLOAT,
         f"images ({len(images):,} of {images.images.side} px)": images.images.memory(budget.batch_size),
-        f"views of a batch ({views} x {budget.batch_size:,} of {view_size} px)": views
-        * (budget.batch_size * 3 * view_size**2 * FLOAT),
+        f"views of a batch ({views} x {budget.batch_size:,} of {view_size} px)": views * budget.batch_size * view_bytes,
         # The scores and their gradient.
         f"scores of a batch ({queries:,} x {columns:,})": 2 * queries * columns * FLOAT,
         f"negatives of a batch ({queries:,} x {negatives:,})": queries * negatives * (INDEX + FLOAT),
