@@ -87,3 +87,21 @@ def test_every_member_is_as_likely_as_any_other():
     )
     assert counts[16:].sum() == 0
     assert (counts[:16] - 2000).abs().max() < 160
+
+
+def test_of_counted_draws_the_more_frequent_rows_are_shown_more_often_and_those_of_none_never():
+    counts = torch.tensor([9, 1] * 10 + [0, 0]).expand(4000, 22)
+    shown = drawn(directions(4000, 22), counts, torch.Generator().manual_seed(0))
+    often = torch.bincount(shown.flatten(), minlength=22)
+    assert often[20:].sum() == 0
+    first, second = often[:20:2].float(), often[1:20:2].float()
+    # Eight of ten rows of weight 9 and ten of weight 1, one after the other without replacement: by plain loops.
+    random, plain = torch.Generator().manual_seed(1), torch.zeros(20)
+    for _ in range(2000):
+        left = counts[0, :20].double()
+        for _ in range(8):
+            row = int(torch.multinomial(left, 1, generator=random))
+            plain[row] += 2
+            left[row] = 0
+    assert first.mean().item() == pytest.approx(plain[::2].mean().item(), rel=0.02)
+    assert second.mean().item() == pytest.approx(plain[1::2].mean().item(), rel=0.06)

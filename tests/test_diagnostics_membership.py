@@ -1,6 +1,7 @@
 """The samplers' sets against sorting by hand, and their numbers against counting by hand."""
 
-from dataclasses import replace
+import math
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -9,8 +10,9 @@ import torch.nn.functional as F
 from annulus.diagnostics import membership
 from annulus.diagnostics.membership import candidate_sets, cave_for, false_negative_percent, members
 from annulus.errors import InputError
+from annulus.negatives.by_weight import draw_weighted
 from annulus.negatives.ranks import kept_shares
-from annulus.negatives.samplers import Ball, Cave, Ring, Uniform
+from annulus.negatives.samplers import Ball, Cave, Ring, Sampler, Uniform
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 
@@ -99,6 +101,38 @@ def test_a_sampler_that_asks_for_images_is_left_out_with_the_reason(comparisons)
     sets = candidate_sets(comparisons, OWN, {"asking": (asking, 1.0), "ball": (Ball(0.5), 1.0)}, seed=0)
     assert sets.faults == {"asking": "sampler asking asks which images the rows are of, which snapshots do not say"}
     assert sets.chosen.keys() == {"ball"}
+
+
+@dataclass(frozen=True)
+class Weighing(Sampler):
+    """Closer rows more often."""
+
+    beta: float
+
+    def draw(self, scores, self_index, k, generator, progress=1.0, clusters=None):
+        return draw_weighted((self.beta * progress * scores).exp(), self_index, k, generator)
+
+
+def test_where_a_sampler_draws_by_weight_and_has_no_set_its_draws_are_counted_and_rated(comparisons):
+    labels = (comparisons[0][1][:, :2] > 0).long() @ torch.tensor([1, 2])  # of the first side's rows
+    found = candidate_sets(comparisons, OWN, {"mine": (Weighing(9.0), 0.5), "empty": (Ball(0.01), 1.0)}, seed=0)
+    again = candidate_sets(comparisons, OWN, {"mine": (Weighing(9.0), 0.5)}, seed=0)
+    assert found.chosen == {}
+    assert found.drawn.keys() == {"mine"}
+    assert "hold none of the memory's 40 other rows" in found.faults["empty"]
+    for side, similarity in enumerate(found.similarity):
+        counts = found.drawn["mine"][side]
+        assert torch.equal(counts, again.drawn["mine"][side])
+        assert (counts.sum(dim=1) == membership.DRAWS).all()
+        rates = []
+        for query, own in enumerate(OWN.tolist()):
+            assert counts[query, own] == 0
+            weights = [0 if row == own else math.exp(4.5 * similarity[query, row].item()) for row in range(ROWS)]
+            rates.append(sum(weights[row] for row in range(ROWS) if labels[row] == labels[own]) / sum(weights))
+        expected = 100 * sum(rates) / QUERIES
+        assert false_negative_percent(counts, labels, OWN) == pytest.approx(expected, abs=2)
+        every = false_negative_percent(members(similarity, OWN, Uniform()), labels, OWN)
+        assert side == 1 or expected > every + 15, "what the set of all would say is something else"
 
 
 def test_a_cave_s_clusters_are_those_of_the_rows_and_follow_the_seed(comparisons):

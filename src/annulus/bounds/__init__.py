@@ -12,8 +12,21 @@ from annulus.bounds.binary_nce import BinaryNCE
 from annulus.bounds.bound import Bound, Estimate
 from annulus.bounds.infonce import InfoNCE, infonce  # the name is the function from here on, no longer its module
 from annulus.bounds.la import LocalAggregation
+from annulus.bounds.loss import Loss
 
-__all__ = ["CPC", "MLCPC", "BinaryNCE", "Bound", "Estimate", "InfoNCE", "LocalAggregation", "cpc", "infonce", "mlcpc"]
+__all__ = [
+    "CPC",
+    "MLCPC",
+    "BinaryNCE",
+    "Bound",
+    "Estimate",
+    "InfoNCE",
+    "LocalAggregation",
+    "Loss",
+    "cpc",
+    "infonce",
+    "mlcpc",
+]
 
 BOUNDS = {  # by their keys in params.yaml
     "infonce": InfoNCE,

@@ -83,6 +83,8 @@ class Estimate:
 class Bound(Section):
     """Base class of bounds: a frozen dataclass of settings with a loss of scores and the ceiling of its estimate.
 
+    The bound is the ceiling less the loss. A loss of which that is no lower bound of information is a `Loss`.
+
     `neighbours` says what neighbours are to it: "refused", where a query has one positive; "positives", where they
     stand beside it; "among negatives", where those that are negatives too count as positives.
 
@@ -117,7 +119,7 @@ class Bound(Section):
         raise NotImplementedError(f"{type(self).__name__} has no loss of scores alone: begin() gives what estimates it")
 
     def ceiling(self, positives: Int[Tensor, "b"], negatives: Int[Tensor, "b"], training: float) -> Float[Tensor, ""]:
-        """The loss in nats when all scores are equal, for numbers of positives and negatives."""
+        """The loss in nats when all scores are equal, or less, for numbers of positives and negatives."""
         raise NotImplementedError(f"{type(self).__name__} has no ceiling: the loss when all scores are equal")
 
     def warnings(self, negatives: int, queries: int) -> list[str]:

@@ -15,8 +15,9 @@ from annulus.evals.knn import KnnSettings
 from annulus.evals.linear_settings import LinearBudget, LinearSettings
 from annulus.evals.plane import MapSettings
 from annulus.methods import METHODS
+from annulus.methods.contrast_config import ContrastConfig
 from annulus.negatives.annealing import ANNEALS
-from annulus.negatives.neighbours import NEIGHBOURS
+from annulus.negatives.neighbours import NEIGHBOURS, NoNeighbours
 from annulus.negatives.samplers import SAMPLERS
 from annulus.optim.schedules import SCHEDULES
 from annulus.optim.sgd import SGDSettings
@@ -120,6 +121,7 @@ class AllParams(Params):
                 f"neighbours: {self.neighbours} gives a query several positives, and bound: {self.bound} knows one; "
                 "take bound: infonce, la or cpc, or neighbours: none"
             )
+        self._try_contrast()
         patch, view_size = self.get("backbones.${backbone}").patch, self.get("datasets.${dataset}").view_size
         if patch and view_size % patch:
             raise ValueError(
@@ -141,3 +143,21 @@ class AllParams(Params):
             chosen = [self.get(section) for section in sections]
             check_memory(prepared.train_images - held_out, *chosen, budget, self.scale)
         return self
+
+    def _try_contrast(self) -> None:
+        """Refuse a sampler or a bound that fails on made-up scores.
+
+        Raises:
+            InputError: with the choices.
+        """
+        neighbours, drawn = self.get("neighbour_sets.${neighbours}"), self.get("methods.${method}").negatives
+        try:
+            ContrastConfig(
+                self.get("samplers.${sampler}"),
+                None if isinstance(neighbours, NoNeighbours) else neighbours,
+                self.get("bounds.${bound}"),
+                self.get("scales.${scale}.pretrain").negatives if drawn == "sampled" else "all",
+            )
+        except InputError as error:
+            choices = f"sampler: {self.sampler}, bound: {self.bound}, methods.{self.method}.negatives: {drawn}"
+            raise InputError(f"{choices}: {error}") from None

@@ -44,30 +44,31 @@ def picked_negatives(
     query_images: Int[Tensor, "q"],
     seed: int,
 ) -> dict[str, Tensor]:
-    """Training images as queries, and of each named sampler's set eight members at random, the most similar first.
+    """Training images as queries, and eight of each named sampler's set, or draws, at random, the most similar first.
 
-    All are positions in the training split, -1 where a set holds fewer; a sampler without a set is left out. `images`
-    are the positions of the sets' rows. With a split these are the first part's negatives.
+    All are positions in the training split, -1 where a set holds fewer; a sampler with an empty set is left out.
+    `images` are the positions of the sets' rows. With a split these are the first part's negatives.
     """
     self_index = torch.searchsorted(images, query_images)
     chosen = spread_queries(labels[self_index], seed, "train")
     tensors = {"train_queries": query_images[chosen]}
     for name in names:
-        if name in sets.chosen:
+        if (found := sets.chosen.get(name) or sets.drawn.get(name)) is not None:
             random = generator(seed, "examples", name)
-            rows = drawn(sets.similarity[0][chosen], sets.chosen[name][0][chosen], random)
+            rows = drawn(sets.similarity[0][chosen], found[0][chosen], random)
             tensors[f"negatives_{name}"] = images[rows.clamp_min(0)].masked_fill(rows < 0, NONE)
     return tensors
 
 
 def drawn(
-    similarity: Float[Tensor, "q n"], members: Bool[Tensor, "q n"], random: torch.Generator
+    similarity: Float[Tensor, "q n"], members: Bool[Tensor, "q n"] | Int[Tensor, "q n"], random: torch.Generator
 ) -> Int64[Tensor, "q shown"]:
-    """Eight different members of each set, each as likely as any other, the most similar first; then `NONE`s.
+    """Eight different members of each set, as likely as they count, the most similar first; then `NONE`s.
 
     Training draws with replacement; a picture need not be seen twice.
     """
-    lots = torch.rand(similarity.shape, generator=random).masked_fill(~members, -1.0)
+    # The largest u^(1/count) of uniform u are a draw without replacement (Efraimidis and Spirakis 2006).
+    lots = torch.rand(similarity.shape, generator=random).pow(1 / members).masked_fill(members == 0, -1.0)
     lots, rows = F.pad(lots, (0, SHOWN), value=-1.0).topk(SHOWN, dim=1)
     padded = F.pad(similarity, (0, SHOWN), value=-torch.inf)
     closeness = padded.gather(1, rows).masked_fill(lots < 0, -torch.inf)

@@ -173,8 +173,8 @@ def staleness(memory: Float[Tensor, "n d"], current: Float[Tensor, "n d"]) -> fl
 def measure(snapshot: Snapshot, sets: CandidateSets, labels: Int[Tensor, "n"]) -> dict[str, Number]:
     """Numbers of one snapshot; those of candidate sets are means over its comparisons. Missing numbers are left out.
 
-    For `ring` and `training`: the similarity at both borders. For every set, of images with a class: the false
-    negatives, and their chance level.
+    For `ring` and `training`: the similarity at both borders. For every set, or where there is none the draws, of
+    images with a class: the false negatives, and their chance level.
     """
     numbers: dict[str, Number | None] = {
         "alignment": alignment(snapshot.queries, snapshot.second),
@@ -190,7 +190,7 @@ def measure(snapshot: Snapshot, sets: CandidateSets, labels: Int[Tensor, "n"]) -
             numbers |= {f"{name}_inner_similarity": inner, f"{name}_outer_similarity": outer}
     if (labels != UNLABELLED).all():
         numbers["false_negatives_chance_percent"] = chance_percent(labels)
-        for name, comparisons in sets.chosen.items():
+        for name, comparisons in (sets.chosen | sets.drawn).items():
             rates = [false_negative_percent(chosen, labels, snapshot.self_index) for chosen in comparisons]
             numbers[f"false_negatives_{name}_percent"] = statistics.fmean(rates)
     return {name: value for name, value in numbers.items() if value is not None}

@@ -14,7 +14,7 @@ from torch import Tensor
 from annulus.config.all_params import Samplers
 from annulus.device.rng import derive
 from annulus.diagnostics.measures import Run, Snapshot, trained_at
-from annulus.diagnostics.membership import candidate_sets, cave_for, false_negative_percent, progress_of
+from annulus.diagnostics.membership import CandidateSets, candidate_sets, cave_for, false_negative_percent, progress_of
 from annulus.errors import InputError
 from annulus.files.images import UNLABELLED
 from annulus.negatives.samplers import Ring, Sampler
@@ -48,8 +48,7 @@ def scene_of(run: Run, labels: Tensor, samplers: Samplers, seed: int) -> Scene:
     sets = candidate_sets(
         snapshot.comparisons(), self_index, {name: (one, 1.0) for name, one in named.items()}, derive(seed, "picture")
     )
-    if sets.faults:
-        raise InputError(f"no picture: {'; '.join(sets.faults.values())}")
+    _check_sets(sets)
     chosen = {name: first for name, (first, *_) in sets.chosen.items()}
 
     percent = {name: _same_class_percent(members, labels, self_index) for name, members in chosen.items()}
@@ -72,6 +71,13 @@ def scene_of(run: Run, labels: Tensor, samplers: Samplers, seed: int) -> Scene:
     mine = int(self_index[query])
     shares = {"inner": samplers.ring.inner, "outer": samplers.ring.outer}
     return Scene(angle, direction, query, members, (float(angle[mine]), float(direction[mine])), percent, shares)
+
+
+def _check_sets(sets: CandidateSets) -> None:
+    """Refuse to draw what is not there."""
+    faults = [*sets.faults.values(), *(f"sampler {name} draws by weight, and has no set" for name in sets.drawn)]
+    if faults:
+        raise InputError(f"no picture: {'; '.join(faults)}")
 
 
 def _same_class_percent(members: Bool[Tensor, "q n"], labels: Tensor, self_index: Tensor) -> float | None:
@@ -133,8 +139,7 @@ def _moment(
     looked_at = {"training": (sampler, progress_of(sampler, *shares))}
     comparisons, index = snapshot.comparisons(), snapshot.self_index
     sets = candidate_sets(comparisons, index, looked_at, derive(seed, "picture", snapshot.epoch))
-    if sets.faults:
-        raise InputError(f"no picture: {'; '.join(sets.faults.values())}")
+    _check_sets(sets)
     members, (queries, rows) = sets.chosen["training"][0], comparisons[0]
     angle = sets.similarity[0][query].clamp(-1, 1).arccos().rad2deg()
     seen = torch.nn.functional.normalize(rows - (rows @ queries[query])[:, None] * queries[query], dim=1)

@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 from annulus.bounds import InfoNCE
 from annulus.bounds.bound import Bound
 from annulus.errors import InputError
+from annulus.methods.trial import try_bound, try_sampler
 from annulus.negatives.by_rank import check_count
 from annulus.negatives.clusters import Clustering
 from annulus.negatives.neighbours import Neighbours
@@ -31,6 +32,8 @@ END = Progress(training=1.0, annealing=1.0)  # the sampler's own set, and whatev
 @dataclass(frozen=True)
 class ContrastConfig:
     """Negatives, further positives and bound: the choices that are the same for every memory.
+
+    Sampler and bound are tried on made-up scores (`methods/trial.py`), so that one of your own fails here, not later.
 
     >>> ring = annulus.negatives.Ring(inner=0.01, outer=0.1)
     >>> config = annulus.ContrastConfig(ring, bound=annulus.bounds.InfoNCE(), negatives=4096)
@@ -64,6 +67,8 @@ class ContrastConfig:
                 f"{type(self.bound).__name__} takes one positive per query, but {type(self.neighbours).__name__} "
                 "gives several; choose another bound, or no neighbours"
             )
+        try_sampler(self.sampler, self.negatives)
+        try_bound(self.bound)
 
     def warnings_for(self, columns: int, queries: int) -> list[str]:
         """Warnings for settings that run but give up a guarantee, one sentence each.

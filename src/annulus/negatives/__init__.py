@@ -9,7 +9,9 @@ from annulus.negatives.annealing import (
 )
 from annulus.negatives.by_cluster import cave
 from annulus.negatives.by_rank import ball, ring, uniform
+from annulus.negatives.by_weight import draw_weighted
 from annulus.negatives.clusters import Clusters
+from annulus.negatives.draws import fractions
 from annulus.negatives.neighbours import CloseNeighbours, ClusterNeighbours
 from annulus.negatives.samplers import Ball, Cave, Ring, Sampler, Uniform
 from annulus.negatives.selection import Selection
@@ -31,6 +33,8 @@ __all__ = [
     "Uniform",
     "ball",
     "cave",
+    "draw_weighted",
+    "fractions",
     "ring",
     "uniform",
 ]

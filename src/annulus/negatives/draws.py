@@ -36,7 +36,14 @@ def integers(below: int, queries: int, k: int, random: Random) -> Int[Tensor, "q
 
 
 def fractions(queries: int, k: int, random: Random, at_once: int | None = None) -> Float[Tensor, "queries k"]:
-    """k float64 numbers in [0, 1) for each query, drawn for all queries of the batch, or for `at_once` of them."""
+    """k float64 numbers in [0, 1) for each query, drawn for all queries of the batch, or for `at_once` of them.
+
+    A sampler's `generator` goes here, and not to torch: in training it stands for those of all processes.
+
+    >>> random = torch.Generator().manual_seed(0)
+    >>> annulus.negatives.fractions(queries=2, k=3, random=random).shape
+    torch.Size([2, 3])
+    """
 
     def draw(rows: int, source: torch.Generator) -> Tensor:
         settings = {"generator": source, "device": source.device, "dtype": torch.float64}

@@ -21,6 +21,8 @@ from annulus.settings import ClusterCount, Repeats, Section, Share, Steps
 class Sampler(Section):
     """Base class of samplers: a frozen dataclass of settings that draws negatives, of the ranks `shares` or otherwise.
 
+    A `draw` of its own composes `ring`, `cave`, `draw_weighted` and `fractions` of annulus.negatives, to which it gives
+    `generator` on. For k "all" it gives its set, if each column of it is equally likely, or raises InputError.
     `self_index` says where the query's own columns are. A sampler to which the images of the others matter has the
     class attribute `clustering = "images"`: each image is then a cluster of its own. So `clusters.columns[0]` holds the
     number of each column's image, -1 where a queue has none yet, and `clusters.queries[0]` that of each query's.

@@ -1,0 +1,169 @@
+"""A trial of samplers and bounds on made-up scores: their faults are found before a training, not at its end."""
+
+import math
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from annulus.bounds.bound import Bound
+from annulus.device.distributed import world_size
+from annulus.errors import InputError
+from annulus.negatives.by_rank import Count
+from annulus.negatives.clusters import Clusters
+from annulus.negatives.draws import Shared
+from annulus.negatives.samplers import Sampler
+from annulus.negatives.selection import Selection
+
+ROWS, REPEATS, COLUMNS, DRAWN = 4, 128, 256, 8  # 1,024 draws for each of 4 rows of scores
+TORCH = str(Path(torch.__file__).parent)
+FAR = 10.0  # standard deviations of chi-squared: such is the draw by weights that vary by half of their mean
+QUERIES, NEGATIVES, APART, NATS = 32, 15, 50.0, 1e-3  # of a bound
+
+
+def try_sampler(sampler: Sampler, negatives: Count) -> None:
+    """Refuse a sampler that draws otherwise than it says; one whose set is empty with so few columns is not tried.
+
+    Raises:
+        InputError: when its `draw` ends in an error or gives no columns, gives other columns from the same random
+            state, or the query's own, or draws the columns of its set, which it gives for k "all", not alike; when it
+            has no set, and all `negatives` are asked for.
+    """
+    with _usual():
+        _try_sampler(sampler, negatives)
+
+
+def _try_sampler(sampler: Sampler, negatives: Count) -> None:
+    name = f"{type(sampler).__name__}.draw"
+    scores, own = _made_up()
+    _asked(sampler, scores, own, DRAWN, 0.0)
+    drawn, again, whole = (_asked(sampler, scores, own, k, 1.0) for k in (DRAWN, DRAWN, "all"))
+    if isinstance(drawn, InputError) or isinstance(again, InputError):
+        return
+    with _naming(name, "an index holds the numbers of columns, (b, k)"):
+        counts, repeated = _counts(drawn, scores), _counts(again, scores)
+    if not torch.equal(counts, repeated):
+        raise InputError(f"{name} gives other columns from the same random state; let it draw by `generator` alone")
+    if counts.gather(1, own[::REPEATS, None]).any():
+        raise InputError(f"{name} gives columns of the query's own image; leave out those of `self_index`")
+    if isinstance(whole, InputError):
+        if negatives == "all":
+            raise whole
+    elif not _alike(counts, whole.marked(scores)[::REPEATS]):
+        raise InputError(
+            f"{name} does not draw each column alike of the set that it gives for k 'all', so that what is measured of "
+            "the set is false of the draws; for k 'all' raise annulus.InputError, as negatives.draw_weighted does"
+        )
+
+
+def try_bound(bound: Bound) -> None:
+    """Refuse a bound that is none by its own numbers.
+
+    Raises:
+        InputError: when its loss is no finite number with a gradient, or rises where scores tell the positive apart;
+            when the bound is above 0 for equal scores, or exceeds its ceiling.
+    """
+    if world_size() == 1:  # else a process may be here alone, and some losses send numbers
+        with _usual():
+            _try_bound(bound)
+
+
+def _try_bound(bound: Bound) -> None:
+    name, chance = type(bound).__name__, math.inf
+    for apart, most in ((0.0, 0.0), (APART, math.inf)):
+        positives = torch.full((QUERIES, 1), apart, requires_grad=True)
+        negatives, counts = torch.full((QUERIES, NEGATIVES), -apart), torch.full((QUERIES,), NEGATIVES)
+        every = torch.cat([positives.detach(), negatives], dim=1)
+        with _naming(f"the loss or ceiling of {name}", "both are functions of scores or numbers of them, and tensors"):
+            try:
+                found = bound.begin().estimate(positives, negatives, 0.5, counts, lambda every=every: every)
+            except InputError:  # such as alpha above the number of candidates, which is small here
+                return
+        loss = found.loss
+        if loss.ndim or not loss.isfinite() or not loss.requires_grad:
+            fault = f"is of shape {tuple(loss.shape)}" if loss.ndim else f"is {loss.item():.4g}"
+            fault = fault if loss.requires_grad else "has no gradient"
+            raise InputError(f"the loss of {name} {fault}; give a finite number with a gradient, a mean over queries")
+        if loss > chance:
+            raise InputError(
+                f"the loss of {name} is {loss.item():.4g} where scores tell the positive apart, and {chance:.4g} where "
+                "all are equal; turn its sign"
+            )
+        nats, ceiling = float(found.bound_nats), float(found.ceiling_nats)
+        if nats > min(most, ceiling) + NATS:
+            raise InputError(
+                f"the bound of {name}, its ceiling less its loss, is {nats:.4g} nats where scores "
+                f"{'tell the positive apart' if apart else 'are all equal'}, and not {min(most, ceiling):.4g} at most; "
+                "mend its ceiling, or derive a loss that is no bound from annulus.bounds.Loss"
+            )
+        chance = loss.item()
+
+
+def _made_up() -> tuple[Float[Tensor, "b n"], Int[Tensor, "b"]]:
+    """Scores, each row of them repeated, and the queries' own columns."""
+    scores = 3 * torch.randn(ROWS, COLUMNS, generator=torch.Generator().manual_seed(0))
+    return scores.repeat_interleave(REPEATS, dim=0), torch.arange(ROWS).repeat_interleave(REPEATS)
+
+
+def _asked(
+    sampler: Sampler, scores: Float[Tensor, "b n"], own: Int[Tensor, "b"], k: Count, progress: float
+) -> Selection | InputError:
+    """The sampler's answer, always from the same random state; to refuse is one too."""
+    random, clustering = Shared(torch.Generator().manual_seed(0)), sampler.clustering  # as in training
+    clusters = None
+    if clustering is not None:
+        each = torch.arange(COLUMNS, dtype=torch.int32)[None]
+        columns = each if clustering == "images" else each.repeat(clustering.runs, 1) % min(clustering.clusters, 8)
+        clusters = Clusters(columns, columns[:, own])
+    advice = "its generator is for the functions of annulus.negatives, such as draw_weighted, ring and fractions"
+    with _naming(f"{type(sampler).__name__}.draw", advice):
+        try:
+            answer = sampler.draw(scores, own, k, random, progress, clusters)
+        except InputError as error:
+            return error
+    if not isinstance(answer, Selection) or (answer.index is None and k != "all"):
+        kind = "all columns" if isinstance(answer, Selection) else f"a {type(answer).__name__}"
+        raise InputError(f"{type(sampler).__name__}.draw gives {kind} for k {k!r}; give annulus.Selection(index)")
+    return answer
+
+
+def _counts(drawn: Selection, scores: Float[Tensor, "b n"]) -> Int[Tensor, "rows n"]:
+    """The number of times that each column was drawn for each row of scores."""
+    ones = torch.ones_like(drawn.index) if drawn.mask is None else drawn.mask.long()
+    counts = torch.zeros_like(scores, dtype=torch.int64).scatter_add_(1, drawn.index, ones)
+    return counts.view(ROWS, REPEATS, COLUMNS).sum(dim=1)
+
+
+def _alike(counts: Int[Tensor, "rows n"], members: Bool[Tensor, "rows n"]) -> bool:
+    """Returns True if draws hit no column but the members, and each about as often: by Pearson's chi-squared."""
+    size = members.sum(dim=1)
+    expected = (counts.sum(dim=1) / size)[:, None]
+    chi_squared = ((counts - expected).square() * members / expected).sum(dim=1)
+    return not counts[~members].any() and bool((chi_squared <= size + FAR * (2 * size).sqrt()).all())
+
+
+@contextmanager
+def _usual() -> Iterator[None]:
+    """Context with a CPU and gradients, whatever the caller has chosen."""
+    with torch.device("cpu"), torch.inference_mode(False), torch.enable_grad():
+        yield
+
+
+@contextmanager
+def _naming(function: str, advice: str) -> Iterator[None]:
+    """Context in which another error than InputError becomes one, with the place of its cause."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        place = [frame for frame in frames if not frame.filename.startswith(TORCH)][-1]
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise InputError(
+            f"{function} fails on made-up scores: {reason} ({Path(place.filename).name}, line {place.lineno}); {advice}"
+        ) from error

@@ -1,0 +1,70 @@
+"""Negatives by weight: each other column is as likely as its weight says, for samplers of one's own."""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from annulus.device.checks import check, in_own_loop, require
+from annulus.errors import InputError
+from annulus.negatives.by_rank import Count, check_arguments
+from annulus.negatives.draws import Random, fractions
+from annulus.negatives.own import SelfIndex, own_columns
+from annulus.negatives.selection import Selection
+
+
+def draw_weighted(weights: Float[Tensor, "b n"], self_index: SelfIndex, k: Count, generator: Random) -> Selection:
+    """k negatives, drawn with replacement, each with probability weight / sum of the other columns' weights.
+
+    Weights are 0 or more; own columns are never drawn, whatever they weigh, nor is a column of weight 0, or of less
+    than some 1e-11 of the largest. A bound knows nothing of weights: it counts each negative alike.
+
+    Raises:
+        InputError: for k "all", since columns that are not equally likely make no set, when a query's other columns
+            all have weight 0, or an argument has not its type, shape or range.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class HarderOften(annulus.negatives.Sampler):  # as Robinson et al. 2021, arXiv:2010.04592
+    ...     beta: float
+    ...
+    ...     def draw(self, scores, self_index, k, generator, progress=1.0, clusters=None):
+    ...         weights = (self.beta * progress * scores).softmax(dim=1)
+    ...         return annulus.negatives.draw_weighted(weights, self_index, k, generator)
+    >>> network = nn.Sequential(nn.Flatten(), nn.Linear(192, 16))
+    >>> contrast = annulus.ContrastConfig(HarderOften(beta=0.5), negatives=64)
+    >>> method = annulus.IR.create(network, images=100, dim=16, contrast=contrast)
+    """
+    if not isinstance(weights, Tensor) or not weights.is_floating_point() or weights.ndim != 2:
+        kind = f"{weights.dtype} of {weights.ndim} axes" if isinstance(weights, Tensor) else type(weights).__name__
+        raise InputError(f"weights are {kind}; give floating-point numbers, a row per query and a column per row")
+    if k == "all":
+        raise InputError("negatives 'all' of a sampler that draws by weight, which has no set; give a number of them")
+    check_arguments(weights, self_index, k, generator)
+    given = weights.detach().float() if weights.element_size() < 4 else weights.detach()
+    others = given.masked_fill(own_columns(given, self_index), 0)
+    largest = others.amax(dim=1, keepdim=True)
+    wrong = ~((largest > 0) & largest.isfinite())[:, 0] | (others < 0).any(dim=1)
+    _refuse(wrong.sum())
+    # Whole numbers add up to the same sums in any order, as floats on a GPU do not, and 0 stays 0.
+    columns = given.shape[1]
+    upto = (others / largest * 2.0 ** (62 - columns.bit_length())).long().cumsum(dim=1)
+    total = upto[:, -1:]
+    places = (fractions(len(given), k, generator) * total).long().clamp(max=total - 1)
+    return Selection(torch.searchsorted(upto, places, right=True).clamp(max=columns - 1))
+
+
+def _refuse(wrong: Int[Tensor, ""]) -> None:
+    """Refuse weights of which those of some queries are wrong; nothing here waits for a GPU.
+
+    Raises:
+        InputError: with the number of these queries.
+    """
+    expected = "give finite numbers, 0 or more, and some above 0, such as scores.softmax(dim=1)"
+
+    def received(count: float) -> str:
+        return f"weights of {count:.0f} queries are negative or not finite, or 0 for all of the other columns"
+
+    if in_own_loop():
+        check(wrong, lambda count: f"{received(count)}; {expected}" if count else None)
+    else:
+        require(lambda: wrong == 0, wrong.device, lambda: received(float(wrong)), expected)

@@ -1,0 +1,204 @@
+"""Samplers and bounds of one's own: right ones pass a trial on made-up scores, faulty ones are refused by name."""
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+from settings import load
+
+from annulus import ContrastConfig, Selection, bounds, negatives
+from annulus.bounds import BOUNDS
+from annulus.errors import InputError
+from annulus.methods.trial import try_bound, try_sampler
+from annulus.negatives.samplers import SAMPLERS
+
+pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
+
+
+class Own(negatives.Sampler):
+    """A sampler that says with what to weigh the columns, and has no set."""
+
+    def weights(self, scores):
+        return (0.5 * scores).softmax(dim=1)
+
+    def draw(self, scores, self_index, k, generator, progress=1.0, clusters=None):
+        return negatives.draw_weighted(self.weights(scores), self_index, k, generator)
+
+
+class Set(Own):
+    """The same, with all columns for its set."""
+
+    def draw(self, scores, self_index, k, generator, progress=1.0, clusters=None):
+        if k == "all":
+            return negatives.uniform(scores, self_index, k, generator)
+        return Own.draw(self, scores, self_index, k, generator)
+
+
+class Alike(Set):
+    """A set of all, drawn alike by its weights."""
+
+    def weights(self, scores):
+        return torch.ones_like(scores)
+
+
+class Apart(Own):
+    """Different columns: the first k of a random order of the closest half."""
+
+    def draw(self, scores, self_index, k, generator, progress=1.0, clusters=None):
+        closest = negatives.ball(scores, self_index, 0.5, "all", generator)
+        if k == "all":
+            return closest
+        order = negatives.fractions(*closest.index.shape, generator).argsort(dim=1)
+        return Selection(closest.index.gather(1, order[:, :k]))
+
+
+class Images(Set):
+    """Of images with an odd number, which a queue's columns say."""
+
+    clustering = "images"
+
+    def draw(self, scores, self_index, k, generator, progress=1.0, clusters=None):
+        odd = negatives.Clusters(clusters.columns % 2, torch.zeros_like(clusters.queries))
+        return negatives.cave(scores, self_index, 1.0, odd, k, generator)
+
+
+def drawing(draw):
+    return type("Mine", (Own,), {"draw": lambda self, *asked: draw(*asked)})()
+
+
+FAULTY = {
+    "of weights with a set": (Set(), "Set.draw does not draw each column alike of the set that it gives for k 'all'"),
+    "of torch": (
+        drawing(lambda scores, own, k, generator, *_: torch.multinomial(scores.softmax(1), 8, generator=generator)),
+        r"Mine.draw fails on made-up scores: TypeError: .*\(test_methods_trial.py, line \d+\); its generator is for",
+    ),
+    "the same row": (
+        drawing(lambda scores, *_: scores.topk(8).indices),
+        "Mine.draw gives a Tensor for k 8; give annulus.Selection",
+    ),
+    "own columns": (
+        drawing(lambda scores, own, k, generator, *_: negatives.uniform(scores, None, k, generator)),
+        "Mine.draw gives columns of the query's own image; leave out those of `self_index`",
+    ),
+    "by other numbers": (
+        drawing(lambda scores, own, k, *_: negatives.ring(scores, own, 0.1, 0.5, k, fresh())),
+        "Mine.draw gives other columns from the same random state",
+    ),
+    "all for k": (
+        drawing(lambda scores, own, k, generator, *_: negatives.uniform(scores, own, "all", generator)),
+        "Mine.draw gives all columns for k 8",
+    ),
+    "the hardest": (
+        drawing(
+            lambda scores, own, k, generator, *_: negatives.ball(scores, own, 0.5 if k == "all" else 0.1, k, generator)
+        ),
+        "Mine.draw does not draw each column alike",
+    ),
+    "beyond": (
+        drawing(lambda scores, own, k, *_: Selection(torch.full((len(scores), 8), scores.shape[1]))),
+        "Mine.draw fails on made-up scores: .*an index holds the numbers of columns",
+    ),
+}
+seeds = iter(range(100))
+
+
+def fresh():
+    return torch.Generator().manual_seed(next(seeds))
+
+
+@pytest.mark.parametrize(("sampler", "match"), FAULTY.values(), ids=FAULTY)
+def test_a_sampler_that_draws_otherwise_than_it_says_is_refused_where_a_contrast_is_made(sampler, match):
+    with pytest.raises(InputError, match=match):
+        ContrastConfig(sampler, negatives=4)
+
+
+def test_right_samplers_pass_with_a_set_or_without_whatever_the_caller_has_chosen():
+    for sampler in (Own(), Alike(), Apart(), Images(), negatives.Ring(inner=0.0001, outer=0.001)):
+        try_sampler(sampler, 4)
+    for sampler in (Alike(), Apart(), Images()):
+        try_sampler(sampler, "all")
+    with torch.device("meta"), torch.inference_mode():
+        ContrastConfig(Own(), negatives=4)
+    with pytest.raises(InputError, match="negatives 'all' of a sampler that draws by weight, which has no set"):
+        ContrastConfig(Own())
+
+
+@dataclass(frozen=True)
+class Decoupled(bounds.Loss):
+    def loss(self, positives, negatives, training=0.0):
+        return (negatives.logsumexp(dim=1) - positives[:, 0]).mean()
+
+
+class AsBound(bounds.Bound):
+    """A loss's numbers as those of a bound."""
+
+    def loss(self, positives, negatives, training=0.0):
+        return Decoupled().loss(positives, negatives)
+
+    def ceiling(self, positives, negatives, training=0.0):
+        return (negatives / positives).log().mean()
+
+
+def bound(loss=bounds.infonce, ceiling=lambda positives, negatives: (negatives / positives).log1p().mean()):
+    kinds = {"loss": lambda self, *scores_and_share: loss(*scores_and_share[:2])}
+    return type("Mine", (bounds.Bound,), kinds | {"ceiling": lambda self, *numbers: ceiling(*numbers[:2])})()
+
+
+BOUND_FAULTS = {
+    "below 0": (AsBound(), "the bound of AsBound, .* is 100 nats where scores tell the positive apart, and not 2.7"),
+    "its ceiling": (
+        bound(ceiling=lambda positives, negatives: negatives.sum().float()),
+        "the bound of Mine, .* is 477.2 nats where scores are all equal, and not 0 at most; mend its ceiling",
+    ),
+    "its sign": (
+        bound(lambda positives, negatives: 200 - bounds.infonce(positives, negatives), lambda *_: torch.tensor(2.0)),
+        "the loss of Mine is 200 where scores tell the positive apart, and 197.2 where all are equal; turn its sign",
+    ),
+    "no mean": (
+        bound(lambda positives, negatives: negatives.logsumexp(dim=1) - positives[:, 0]),
+        r"the loss of Mine is of shape \(32,\); give a finite number with a gradient|Actual value: f32\[32\]",
+    ),
+    "no gradient": (bound(lambda *scores: bounds.infonce(*scores).detach()), "the loss of Mine has no gradient"),
+    "not finite": (bound(lambda *scores: bounds.infonce(*scores) / 0), "the loss of Mine is inf; give"),
+    "an error": (
+        bound(lambda positives, negatives: positives @ negatives),
+        r"the loss or ceiling of Mine fails on made-up scores: RuntimeError: .*\(test_methods_trial.py, line \d+\)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("faulty", "match"), BOUND_FAULTS.values(), ids=BOUND_FAULTS)
+def test_a_bound_that_is_none_by_its_own_numbers_is_refused_where_a_contrast_is_made(faulty, match):
+    with pytest.raises(InputError, match=match):
+        ContrastConfig(bound=faulty)
+
+
+def test_right_bounds_pass_and_a_loss_that_is_none_reports_infonce_of_the_same_scores(generator):
+    for right in (bound(), Decoupled()):
+        try_bound(right)
+        with torch.device("meta"), torch.inference_mode():
+            try_bound(right)
+    positives, others = torch.randn(6, 1, generator=generator), torch.randn(6, 9, generator=generator)
+    others[0, 3:] = -torch.inf
+    counts = torch.tensor([3] + [9] * 5)
+    found, expected = (
+        one.estimate(positives.clone().requires_grad_(), others, 0.5, counts, lambda: None)
+        for one in (Decoupled(), bounds.InfoNCE())
+    )
+    assert float(found.bound_nats) == pytest.approx(float(expected.bound_nats))
+    assert float(found.ceiling_nats) == pytest.approx(float(expected.ceiling_nats))
+    assert float(found.loss_nats) == pytest.approx(float(Decoupled().loss(positives, others)))
+    assert found.loss.requires_grad
+    assert not found.bound_nats.requires_grad
+
+
+def test_all_choices_of_params_yaml_pass_and_one_that_fails_is_named_by_its_keys(monkeypatch):
+    for sampler in SAMPLERS:
+        for bound in BOUNDS:
+            load({"sampler": sampler, "bound": bound})
+    monkeypatch.setattr(SAMPLERS["ring"], "draw", Set.draw)
+    monkeypatch.setattr(SAMPLERS["ring"], "weights", Own.weights, raising=False)
+    with pytest.raises(
+        InputError, match=r"sampler: ring, bound: infonce, methods.ir.negatives: sampled: Ring.draw does"
+    ):
+        load({})

@@ -1,0 +1,102 @@
+"""Draws by weight against the law that they state, for the own columns of a bank, a queue and a batch."""
+
+import inspect
+import math
+from contextlib import nullcontext
+
+import pytest
+import torch
+from pretended_gpu import PretendedGPU
+
+from annulus.device.checks import Checks
+from annulus.errors import InputError
+from annulus.negatives import draw_weighted
+
+pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
+
+QUERIES, COLUMNS, DRAWN = 5, 37, 20_000
+BANK = torch.tensor([3, 0, 36, 17, 8])
+QUEUE = torch.tensor([[3, 9], [-1, -1], [36, -1], [-1, 17], [0, 1]])
+
+
+def seeded(seed=1):
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.fixture
+def weights(generator):
+    """Some are 0, one is most of its row; the first row's are tiny, as exponentials may be."""
+    drawn = torch.rand(QUERIES, COLUMNS, generator=generator)
+    drawn[:, ::5] = 0.0
+    drawn[2, 11] = 30.0
+    drawn[0] *= 1e-30
+    return drawn
+
+
+@pytest.mark.parametrize("own", [BANK, QUEUE, None], ids=["bank", "queue", "batch"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_a_column_is_drawn_as_often_as_its_weight_says_and_an_own_one_never(weights, own, dtype):
+    weights = weights.to(dtype)
+    drawn = draw_weighted(weights, own, DRAWN, seeded())
+    assert drawn.index.shape == (QUERIES, DRAWN)
+    assert drawn.mask is None
+    for query in range(QUERIES):
+        mine = [] if own is None else [row for row in own.view(QUERIES, -1)[query].tolist() if row >= 0]
+        plain = [0.0 if row in mine else float(weights[query, row]) for row in range(COLUMNS)]
+        counts = drawn.index[query].bincount(minlength=COLUMNS).tolist()
+        statistic, members = 0.0, [row for row in range(COLUMNS) if plain[row] > 0]
+        assert all(counts[row] == 0 for row in range(COLUMNS) if row not in members)
+        for row in members:
+            expected = DRAWN * plain[row] / math.fsum(plain)
+            statistic += (counts[row] - expected) ** 2 / expected
+        assert abs(statistic - (len(members) - 1)) < 5 * math.sqrt(2 * len(members))
+    assert torch.equal(draw_weighted(weights, own, DRAWN, seeded()).index, drawn.index)
+    assert not torch.equal(draw_weighted(weights, own, DRAWN, seeded(2)).index, drawn.index)
+
+
+def test_scale_does_not_matter_and_huge_weights_overflow_nothing(weights):
+    drawn = draw_weighted(weights, BANK, 50, seeded()).index
+    for scale in (2.0**-20, 2.0**100):
+        assert torch.equal(draw_weighted(weights * scale, BANK, 50, seeded()).index, drawn)
+
+
+def test_one_column_with_a_weight_is_all_that_is_drawn_be_it_the_last():
+    weights = torch.zeros(2, COLUMNS)
+    weights[0, -1], weights[1, 0] = 1e-38, 1e38
+    assert draw_weighted(weights, None, 9, seeded()).index.tolist() == [[COLUMNS - 1] * 9, [0] * 9]
+
+
+def test_nothing_waits_for_a_gpu(weights):
+    expected = draw_weighted(weights, BANK, 5, seeded()).index
+    with PretendedGPU() as gpu:
+        there, own = weights.to(gpu.device), BANK.to(gpu.device)
+        checks = Checks()
+        for way in (nullcontext, checks.put_off):  # in one's own loop, and in the library's
+            random = torch.Generator(gpu.device).manual_seed(1)
+            with gpu.counting() as counts, way():
+                drawn = draw_weighted(there, own, 5, random)
+            assert not counts.waits, counts.table()
+            assert torch.equal(drawn.index.cpu(), expected)
+        with checks.put_off():
+            draw_weighted(0 * there, own, 5, random)
+        with pytest.raises(InputError, match="weights of 5 queries"):
+            checks.look()
+
+
+@pytest.mark.parametrize(
+    ("weights", "k", "match"),
+    [
+        ([1.0], 3, "weights are list; give floating-point numbers"),
+        (torch.ones(2, 4, dtype=torch.int64), 3, r"weights are torch.int64 of 2 axes"),
+        (torch.ones(4), 3, r"weights are torch.float32 of 1 axes"),
+        (torch.ones(2, 4), "all", "draws by weight, which has no set; give a number of them"),
+        (torch.ones(2, 4), 0, "0 negatives: give a whole number"),
+        (torch.eye(2, 4), 3, "weights of 2 queries are negative or not finite, or 0 for all of the other columns"),
+        (torch.tensor([[0.0, 1, -1e-9], [1, 1, 1]]), 3, "weights of 1 queries are negative"),
+        (torch.tensor([[0.0, 1, torch.inf], [1, 1, 1]]), 3, "weights of 1 queries are negative or not finite"),
+        (torch.tensor([[0.0, 1, torch.nan], [1, 1, 1]]), 3, "NaN"),
+    ],
+)
+def test_what_is_no_table_of_weights_is_refused(weights, k, match):
+    with pytest.raises(InputError, match=match):
+        inspect.unwrap(draw_weighted)(weights, torch.tensor([0, 1]), k, seeded())  # tests check types before
