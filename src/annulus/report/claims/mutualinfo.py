@@ -410,7 +410,9 @@ CLAIMS = [
         scale="paper",
         dataset=["CIFAR10", "ImageNet"],
         values={
-            "gain": estimate("negatives/count.csv", "nn1_gain_percent", series="10 % from the middle", by=["value"])
+            "gain": estimate(
+                "cifar10_negatives/count.csv", "nn1_gain_percent", series="10 % from the middle", by=["value"]
+            )
         },
     ),
     Claim(
@@ -422,7 +424,9 @@ CLAIMS = [
         scale="paper",
         dataset=["CIFAR10", "ImageNet"],
         values={
-            "hard": estimate("negatives/count.csv", "nn1_top1_percent", series="10 % from the middle", by=["value"])
+            "hard": estimate(
+                "cifar10_negatives/count.csv", "nn1_top1_percent", series="10 % from the middle", by=["value"]
+            )
         },
     ),
     Claim(
