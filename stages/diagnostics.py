@@ -22,11 +22,13 @@ from annulus.pipeline.stage import Results, run_stage
 from annulus.running.workers import map_seeds
 
 SAMPLERS = ["uniform", "ball", "ring", "cave"]  # whose candidate sets are measured beside the selected one's
+TEMPERATURE = "methods.${method}.temperature"
 READS = [
     "seeds",
     "sampler",
     *(f"samplers.{name}" for name in SAMPLERS),
     "samplers.${sampler}",
+    TEMPERATURE,
     "knn.layer",
     "map",
 ]
@@ -42,7 +44,7 @@ def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
 def diagnose(params: Mapping[str, Any], paths: argparse.Namespace, seed: int) -> tuple[Metrics, list[Metrics]]:
     """One seed's numbers over training; of the first seed, pictures too."""
     snapshots = paths.snapshots / f"{seed}.safetensors"
-    train, run = load_images(paths.images / "train.safetensors"), load_run(snapshots)
+    train, run = load_images(paths.images / "train.safetensors"), load_run(snapshots, params[TEMPERATURE])
     if run.train_images != len(train):
         raise InputError(
             f"{snapshots} is of {run.train_images} training images, {paths.images} holds {len(train)}; run `dvc repro`"

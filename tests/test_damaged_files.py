@@ -2,6 +2,7 @@
 
 import json
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ def write_encoder(path: Path) -> None:
 KINDS = {
     "images": ("train.safetensors", lambda path: save_images(path, stripes(6, 0)), load_images),
     "features": ("train.safetensors", write_features, lambda path: load_features(path.parent, "train")),
-    "snapshots": ("snapshots.safetensors", write_snapshots, load_run),
+    "snapshots": ("snapshots.safetensors", write_snapshots, partial(load_run, temperature=0.2)),
     "weights": ("encoder.safetensors", write_encoder, load_encoder),
     "curve": ("curve.csv", write_curve, lambda path: read_curve(path, 0)),
     "encoder JSON": ("encoder.json", write_encoder, lambda path: load_encoder(path.with_suffix(".safetensors"))),

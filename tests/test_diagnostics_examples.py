@@ -52,7 +52,7 @@ def test_negatives_are_different_members_of_the_query_s_set_the_most_similar_fir
     images, own, labels = torch.arange(50) * 3 + 1, torch.arange(0, 50, 2), torch.arange(50) // 2 % 5
     rows = directions(50, 6)
     queries = F.normalize(rows[own] + 0.2 * directions(25, 6, seed=1), dim=1)
-    sets = candidate_sets([(queries, rows)], own, {name: (each, 1.0) for name, each in samplers.items()}, seed=0)
+    sets = candidate_sets([(queries, rows)], own, {name: (each, 1.0) for name, each in samplers.items()}, 0, 0.2)
     one, again, other = (
         picked_negatives(sets, (*samplers, "cave"), labels, images=images, query_images=images[own], seed=seed)
         for seed in (0, 0, 1)

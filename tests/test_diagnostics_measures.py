@@ -147,7 +147,7 @@ SAMPLERS = {
 
 
 def run_of(*snapshots: Snapshot) -> module.Run:
-    return module.Run(snapshots, torch.arange(31), snapshots[0].self_index, 31)
+    return module.Run(snapshots, torch.arange(31), snapshots[0].self_index, 31, 0.2)
 
 
 def test_the_set_of_training_is_the_selected_sampler_s_as_annealing_had_left_it():
@@ -182,7 +182,7 @@ def test_snapshots_that_float16_rounded_are_unit_vectors_again(tmp_path):
     rounded = {name: directions(1, 31, 64, seed=seed).half() for seed, name in enumerate(module.EMBEDDINGS)}
     tensors = rounded | {"epochs": torch.tensor([1]), "images": images, "query_images": images.clone()}
     write_packed(tmp_path / "snapshots", tensors, {"memory": "bank", "crossed": False, "train_images": 31})
-    [found] = load_run(tmp_path / "snapshots").snapshots
+    [found] = load_run(tmp_path / "snapshots", 0.2).snapshots
     for name, vectors in rounded.items():
         exact = vectors[0].double() / vectors[0].double().norm(dim=1, keepdim=True)
         torch.testing.assert_close(getattr(found, name).double(), exact, rtol=0, atol=1e-6)
@@ -193,7 +193,7 @@ def test_snapshots_that_do_not_fit_are_refused(tmp_path):
         over_training(run_of(snapshot(epoch=3)), {1: ROW, 2: ROW}, LABELS, SAMPLERS, "ring", 0)
     write_packed(tmp_path / "other.safetensors", {"rows": torch.zeros(1)}, {})
     with pytest.raises(InputError, match=r"other\.safetensors is a file of annulus, but holds no snapshots; run `dvc"):
-        load_run(tmp_path / "other.safetensors")
+        load_run(tmp_path / "other.safetensors", 0.2)
 
 
 def pretrained(folder: Path, changes: dict) -> Namespace:

@@ -84,7 +84,7 @@ def comparisons(generator):
 
 def test_every_side_has_its_own_similarities_and_sets(comparisons):
     samplers = {"ring": (RING, 1.0), "training": (RING, 0.5)}
-    sets = candidate_sets(comparisons, OWN, samplers, seed=0)
+    sets = candidate_sets(comparisons, OWN, samplers, seed=0, temperature=0.2)
     assert sets.faults == {}
     for side, (queries, rows) in enumerate(comparisons):
         torch.testing.assert_close(sets.similarity[side], queries @ rows.T)
@@ -98,7 +98,9 @@ def test_every_side_has_its_own_similarities_and_sets(comparisons):
 
 def test_a_sampler_that_asks_for_images_is_left_out_with_the_reason(comparisons):
     asking = type("Asking", (Uniform,), {"clustering": "images"})()
-    sets = candidate_sets(comparisons, OWN, {"asking": (asking, 1.0), "ball": (Ball(0.5), 1.0)}, seed=0)
+    sets = candidate_sets(
+        comparisons, OWN, {"asking": (asking, 1.0), "ball": (Ball(0.5), 1.0)}, seed=0, temperature=0.2
+    )
     assert sets.faults == {"asking": "sampler asking asks which images the rows are of, which snapshots do not say"}
     assert sets.chosen.keys() == {"ball"}
 
@@ -115,8 +117,8 @@ class Weighing(Sampler):
 
 def test_where_a_sampler_draws_by_weight_and_has_no_set_its_draws_are_counted_and_rated(comparisons):
     labels = (comparisons[0][1][:, :2] > 0).long() @ torch.tensor([1, 2])  # of the first side's rows
-    found = candidate_sets(comparisons, OWN, {"mine": (Weighing(9.0), 0.5), "empty": (Ball(0.01), 1.0)}, seed=0)
-    again = candidate_sets(comparisons, OWN, {"mine": (Weighing(9.0), 0.5)}, seed=0)
+    mine, empty = {"mine": (Weighing(9.0), 0.5)}, {"empty": (Ball(0.01), 1.0)}
+    found, again = (candidate_sets(comparisons, OWN, each, 0, temperature=0.9) for each in (mine | empty, mine))
     assert found.chosen == {}
     assert found.drawn.keys() == {"mine"}
     assert "hold none of the memory's 40 other rows" in found.faults["empty"]
@@ -127,7 +129,7 @@ def test_where_a_sampler_draws_by_weight_and_has_no_set_its_draws_are_counted_an
         rates = []
         for query, own in enumerate(OWN.tolist()):
             assert counts[query, own] == 0
-            weights = [0 if row == own else math.exp(4.5 * similarity[query, row].item()) for row in range(ROWS)]
+            weights = [0 if row == own else math.exp(4.5 * similarity[query, row].item() / 0.9) for row in range(ROWS)]
             rates.append(sum(weights[row] for row in range(ROWS) if labels[row] == labels[own]) / sum(weights))
         expected = 100 * sum(rates) / QUERIES
         assert false_negative_percent(counts, labels, OWN) == pytest.approx(expected, abs=2)
@@ -137,7 +139,7 @@ def test_where_a_sampler_draws_by_weight_and_has_no_set_its_draws_are_counted_an
 
 def test_a_cave_s_clusters_are_those_of_the_rows_and_follow_the_seed(comparisons):
     samplers = {"ball": (Ball(0.5), 1.0), "cave": (CAVE, 1.0), "training": (CAVE, 1.0)}
-    sets, again, other = (candidate_sets(comparisons, OWN, samplers, seed=seed) for seed in (0, 0, 1))
+    sets, again, other = (candidate_sets(comparisons, OWN, samplers, seed=seed, temperature=0.2) for seed in (0, 0, 1))
     for side, similarity in enumerate(sets.similarity):
         ball, cave = sets.chosen["ball"][side], sets.chosen["cave"][side]
         assert (cave & ~ball).sum() == 0

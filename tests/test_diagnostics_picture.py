@@ -33,7 +33,7 @@ def run():
     self_index = torch.arange(QUERIES) * 7
     queries = F.normalize(rows[self_index] + 0.01 * torch.randn(QUERIES, 3, generator=random), dim=1)
     snapshot = Snapshot(1, queries, queries, rows, rows, self_index, whole=True, crossed=False)
-    return Run([snapshot], torch.arange(IMAGES), self_index, IMAGES)
+    return Run([snapshot], torch.arange(IMAGES), self_index, IMAGES, 0.2)
 
 
 @pytest.fixture
@@ -140,7 +140,7 @@ def test_the_command_draws_the_snapshots_that_dvc_lock_names_and_no_others(run, 
     save_images(tmp_path / "data/main/images/train.safetensors", images)
     (tmp_path / "data/main/snapshots").mkdir()
     (tmp_path / "data/main/snapshots/0.safetensors").write_bytes(b"snapshots")
-    monkeypatch.setattr("annulus.compare.picture.load_run", lambda path: run)
+    monkeypatch.setattr("annulus.compare.picture.load_run", lambda path, temperature: run)
     content = b"snapshots" if locked == "this run" else b"others"
     listed = json.dumps([{"md5": hashlib.md5(content).hexdigest(), "relpath": "0.safetensors"}])
     outs = [{"path": "data/main/snapshots", "md5": f"{hashlib.md5(listed.encode()).hexdigest()}.dir"}]

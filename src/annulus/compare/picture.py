@@ -32,7 +32,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     outputs = arguments.root / "data" / "main"
     params = load_params(arguments.root / "params.yaml")
-    run = load_run(outputs / "snapshots" / f"{params.seeds[0]}.safetensors")
+    temperature = params.get("methods.${method}").temperature
+    run = load_run(outputs / "snapshots" / f"{params.seeds[0]}.safetensors", temperature)
     if not is_locked(arguments.root, "pretrain", "data/main/snapshots"):
         raise InputError(
             "data/main/snapshots is not what dvc.lock names; `dvc checkout` brings it where it was made here, else "

@@ -70,16 +70,20 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Run:
-    """The snapshots of a run in their order; positions in the training split of their images, and of the queries'."""
+    """The snapshots of a run in their order; positions in the training split of their images, and of the queries'.
+
+    `temperature`: the one that divides similarities, for samplers to which scores are more than an order.
+    """
 
     snapshots: Sequence[Snapshot]
     images: Int[Tensor, "n"]
     query_images: Int[Tensor, "q"]
     train_images: int
+    temperature: float
 
 
-def load_run(path: Path) -> Run:
-    """Read a file of `Snapshots.write`.
+def load_run(path: Path, temperature: float) -> Run:
+    """Read a file of `Snapshots.write`, of a run with this temperature.
 
     Raises:
         InputError: when the file is missing, has another content, or is damaged.
@@ -96,7 +100,7 @@ def load_run(path: Path) -> Run:
         snapshots.append(
             Snapshot(epoch, memory=vectors.pop("memory", None), self_index=self_index, **vectors, **compared)
         )
-    return Run(snapshots, tensors["images"], tensors["query_images"], about["train_images"])
+    return Run(snapshots, tensors["images"], tensors["query_images"], about["train_images"], temperature)
 
 
 def _check_run(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> Int[Tensor, "q"]:
@@ -229,9 +233,8 @@ def over_training(
         progress = progress_of(samplers[selected], trained["inner_share"], trained["outer_share"])
         looked_at = {name: (sampler, 1.0) for name, sampler in samplers.items()}
         looked_at["training"] = samplers[selected], progress
-        sets = candidate_sets(
-            snapshot.comparisons(), snapshot.self_index, looked_at, derive(seed, "diagnostics", snapshot.epoch)
-        )
+        of_epoch = derive(seed, "diagnostics", snapshot.epoch)
+        sets = candidate_sets(snapshot.comparisons(), snapshot.self_index, looked_at, of_epoch, run.temperature)
         faults |= sets.faults
         share = trained["bound_nats"] / trained["ceiling_nats"]
         rows.append({"epoch": snapshot.epoch, "bound_share_of_ceiling": share} | measure(snapshot, sets, labels))

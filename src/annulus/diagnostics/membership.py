@@ -23,7 +23,7 @@ Comparison = tuple[Float[Tensor, "q d"], Float[Tensor, "n d"]]  # queries, and t
 
 
 def members(
-    similarity: Float[Tensor, "q n"],
+    scores: Float[Tensor, "q n"],
     self_index: Int[Tensor, "q"],
     sampler: Sampler,
     progress: float = 1.0,
@@ -35,11 +35,11 @@ def members(
         InputError: when a set is empty.
     """
     # Nothing is drawn: the generator is for the interface.
-    return sampler.draw(similarity, self_index, "all", torch.Generator(), progress, clusters).marked(similarity)
+    return sampler.draw(scores, self_index, "all", torch.Generator(), progress, clusters).marked(scores)
 
 
 def counted(
-    similarity: Float[Tensor, "q n"],
+    scores: Float[Tensor, "q n"],
     self_index: Int[Tensor, "q"],
     sampler: Sampler,
     progress: float,
@@ -51,9 +51,9 @@ def counted(
     Raises:
         InputError: when it can draw none.
     """
-    counts = torch.zeros_like(similarity, dtype=torch.int64)
+    counts = torch.zeros_like(scores, dtype=torch.int64)
     for _ in range(DRAWS // AT_A_TIME):
-        drawn = sampler.draw(similarity, self_index, AT_A_TIME, random, progress, clusters)
+        drawn = sampler.draw(scores, self_index, AT_A_TIME, random, progress, clusters)
         kept = torch.ones_like(drawn.index) if drawn.mask is None else drawn.mask.long()
         counts.scatter_add_(1, drawn.index, kept)
     return counts
@@ -119,8 +119,12 @@ def candidate_sets(
     self_index: Int[Tensor, "q"],
     samplers: Mapping[str, tuple[Sampler, float]],
     seed: int,
+    temperature: float,
 ) -> CandidateSets:
-    """Candidate sets of named samplers, each with its progress of annealing; caves share their clusters."""
+    """Candidate sets of named samplers, each with its progress of annealing; caves share their clusters.
+
+    Samplers see scores, as in training: similarities divided by the temperature.
+    """
     asked = [sampler.clustering for sampler, _ in samplers.values()]
     clustering = next((each for each in asked if isinstance(each, Clustering)), None)
     sets = CandidateSets([], {}, {})
@@ -134,7 +138,7 @@ def candidate_sets(
             if sampler.clustering == "images":
                 sets.faults[name] = f"sampler {name} asks which images the rows are of, which snapshots do not say"
                 continue
-            asked_for = sets.similarity[-1], self_index, sampler, progress, clusters
+            asked_for = sets.similarity[-1] / temperature, self_index, sampler, progress, clusters
             try:
                 found, of = members(*asked_for), sets.chosen
             except InputError as error:

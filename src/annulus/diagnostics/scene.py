@@ -45,9 +45,8 @@ def scene_of(run: Run, labels: Tensor, samplers: Samplers, seed: int) -> Scene:
     self_index = snapshot.self_index
     named = dict(samplers) | {"inner": Ring(inner=0.0, outer=samplers.ring.inner)}
     named["cave"] = cave_for(named["cave"], len(run.images), run.train_images)
-    sets = candidate_sets(
-        snapshot.comparisons(), self_index, {name: (one, 1.0) for name, one in named.items()}, derive(seed, "picture")
-    )
+    whole = {name: (one, 1.0) for name, one in named.items()}
+    sets = candidate_sets(snapshot.comparisons(), self_index, whole, derive(seed, "picture"), run.temperature)
     _check_sets(sets)
     chosen = {name: first for name, (first, *_) in sets.chosen.items()}
 
@@ -123,7 +122,7 @@ def moments_of(
     """
     count = min(EPOCHS, len(run.snapshots))
     places = sorted({round(place * (len(run.snapshots) - 1) / max(count - 1, 1)) for place in range(count)})
-    return [_moment(run.snapshots[place], curve, labels, sampler, query, seed) for place in places]
+    return [_moment(run.snapshots[place], curve, labels, sampler, query, seed, run.temperature) for place in places]
 
 
 def _moment(
@@ -133,12 +132,13 @@ def _moment(
     sampler: Sampler,
     query: int,
     seed: int,
+    temperature: float,
 ) -> Moment:
     trained = trained_at(curve, snapshot.epoch)
     shares = trained["inner_share"], trained["outer_share"]
     looked_at = {"training": (sampler, progress_of(sampler, *shares))}
     comparisons, index = snapshot.comparisons(), snapshot.self_index
-    sets = candidate_sets(comparisons, index, looked_at, derive(seed, "picture", snapshot.epoch))
+    sets = candidate_sets(comparisons, index, looked_at, derive(seed, "picture", snapshot.epoch), temperature)
     _check_sets(sets)
     members, (queries, rows) = sets.chosen["training"][0], comparisons[0]
     angle = sets.similarity[0][query].clamp(-1, 1).arccos().rad2deg()
