@@ -10,7 +10,7 @@ from annulus import ContrastConfig, Selection, bounds, negatives
 from annulus.bounds import BOUNDS
 from annulus.errors import InputError
 from annulus.methods.trial import try_bound, try_sampler
-from annulus.negatives.samplers import SAMPLERS
+from annulus.negatives import SAMPLERS
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 

@@ -5,10 +5,11 @@ import sys
 
 import pytest
 from by_path import ROOT
+from test_studies_runs import variant
 
 from annulus.errors import InputError
-from annulus.running.code import _files_of, _imported_by, hash_code, is_docstring
-from annulus.studies.runs import hash_trial
+from annulus.running.code import CHOICES, _files_of, _imported_by, hash_code, is_docstring
+from annulus.studies.runs import TrialCode, hash_trial
 
 
 def test_code_is_a_file_and_what_computes_of_what_it_imports_wherever_it_lies(tmp_path):
@@ -65,6 +66,46 @@ def test_imports_and_docstrings_are_those_of_the_syntax_tree(tmp_path):
     expected |= {"__init__", *(f"{room}/__init__" for room in ("negatives", "views", "evals"))}
     found = {path.relative_to(ROOT / "src/annulus") for path in _imported_by(tmp_path / "forms.py")}
     assert {str(path.with_suffix("")) for path in found} == expected
+
+
+@pytest.mark.parametrize("package", CHOICES)
+def test_a_package_of_choices_only_imports_names_and_lists_them(package):
+    """Else a run would not see an edit of it."""
+    for statement in ast.parse(CHOICES[package].read_bytes()).body[1:]:
+        if isinstance(statement, ast.ImportFrom):
+            assert statement.module.startswith(f"{package}."), "and from its own files"
+        else:
+            assert isinstance(statement, ast.Assign), ast.unparse(statement)
+            of = (ast.Name, ast.Constant, ast.List, ast.Dict, ast.Load, ast.Store)
+            assert all(
+                isinstance(node, of) for value in [*statement.targets, statement.value] for node in ast.walk(value)
+            )
+
+
+def test_of_what_can_be_chosen_a_run_s_code_is_what_it_chose_with_all_that_is_imported(tmp_path):
+    every, code = hash_trial(), TrialCode()
+    expected = {
+        (): {"methods/ir.py", "negatives/samplers.py", "bounds/infonce.py"},
+        ("bound", "mlcpc"): {"bounds/alpha.py", "bounds/infonce.py"},
+        ("bound", "binary-nce"): {"bounds/binary_nce.py", "bounds/partition.py"},
+        ("method", "pirl"): {"methods/pirl.py", "methods/jigsaw_branch.py", "methods/ir.py", "views/jigsaw.py"},
+        ("method", "moco"): {"methods/moco.py", "methods/keys.py", "encoders/shuffled_batchnorm.py"},
+    }
+    found = {change: code.of(variant(0, dict([change] if change else []))) for change in expected}
+    for change, files in expected.items():
+        assert files <= found[change].keys()
+        assert found[change].items() <= every.items()
+        assert {"training/loop.py", "methods/contrast.py", "negatives/by_rank.py"} <= found[change].keys()
+        assert not {f"{room}/__init__.py" for room in ("bounds", "methods", "negatives")} & found[change].keys()
+    assert not {"bounds/la.py", "methods/moco.py", "methods/pirl.py", "negatives/by_weight.py"} & found[()].keys()
+    assert set().union(*found.values()) < every.keys()
+    (tmp_path / "whole.py").write_text("from annulus import bounds\nfrom annulus.negatives import SAMPLERS, cave\n")
+    whole = hash_code(tmp_path / "whole.py", [])
+    assert {"bounds/__init__.py", "bounds/la.py", "negatives/__init__.py", "negatives/by_weight.py"} <= whole.keys()
+    (tmp_path / "one.py").write_text("from annulus.negatives import cave, own\n")
+    one = {name for name in hash_code(tmp_path / "one.py", []) if name.startswith("negatives/")}
+    assert {"negatives/by_cluster.py", "negatives/own.py"} <= one
+    assert not {"negatives/__init__.py", "negatives/samplers.py"} & one
 
 
 def test_what_happens_to_be_imported_does_not_count():

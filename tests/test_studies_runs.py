@@ -361,7 +361,7 @@ def test_a_state_serves_the_same_settings_and_images_alone(splits, monkeypatch):
     read = [{"sampler": "ball"}, {"methods.ir.temperature": 0.1}, {"knn.k": 7}, {"scales.tiny.linear.epochs": 3}]
     Trials(splits).run({number: variant(0, short | changes) for number, changes in enumerate(read)})
     assert len(trained()) == 6
-    monkeypatch.setattr(module, "hash_trial", lambda: {"bounds/la.py": "edited"})
+    monkeypatch.setattr(module, "hash_code", lambda *_: {"bounds/la.py": "edited"})
     Trials(splits).run({0: variant(0, short)})
     assert len(trained()) == 7
 

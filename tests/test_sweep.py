@@ -29,7 +29,7 @@ from annulus.errors import InputError
 from annulus.files.images import save_images
 from annulus.files.results import write_text
 from annulus.running.checkpoint import hash_images
-from annulus.studies.runs import Trials, hash_trial, load_splits
+from annulus.studies.runs import TrialCode, Trials, load_splits
 from annulus.studies.store import CachedRun
 from annulus.sweep import command, places, study
 from annulus.sweep.command import _parser, main
@@ -328,8 +328,8 @@ def trials(tmp_path, empty_checkout, monkeypatch):
 
     def build(**changes: dict) -> list[StudyRun]:
         runs = {name: variant(0, change) for name, change in changes.items()}
-        hashes, code = hash_images(folder), hash_trial()
-        return [StudyRun(name, folder, run, CachedRun(run, hashes, code, CPU)) for name, run in runs.items()]
+        hashes, code = hash_images(folder), TrialCode()
+        return [StudyRun(name, folder, run, CachedRun(run, hashes, code.of(run), CPU)) for name, run in runs.items()]
 
     return build
 
@@ -378,14 +378,13 @@ def test_a_stopped_sweep_and_a_killed_worker_cost_nothing(trials, tmp_path, capl
     for path in Path(".annulus/outcomes").iterdir():
         path.unlink()
     alone = Trials(load_splits(long.images))
-    alone.code = hash_trial()
     assert alone.run({0: long.trial}) == {0: found}
 
 
 def test_a_run_that_fails_is_told_and_the_others_go_on(trials, tmp_path):
     given, whole = trials(diverging={"samplers.ring.outer": 0.9}, whole={})
     trial = diverging(given.trial)
-    cached = CachedRun(trial, hash_images(given.images), hash_trial(), CPU)
+    cached = CachedRun(trial, hash_images(given.images), TrialCode().of(trial), CPU)
     sweep = watch([StudyRun("diverging", given.images, trial, cached), whole], tmp_path / "notes", workers=1)
     sweep.run()
     (failed,) = sweep.failed

@@ -27,7 +27,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     states = []  # of the trainings, until all numbers are written
     for seed in settings["seeds"]:
         trial = trial_of(settings["run"], seed)
-        key = {"trial": trial, "images": trials.splits.hashes, "code": trials.code}
+        key = {"trial": trial, "images": trials.splits.hashes, "code": trials.code.of(trial)}
         training, state = trials.training(trial), Checkpoint("estimates", key, device=described(trials.device))
         with state:
             training.run(state)

@@ -16,9 +16,9 @@ from annulus.evals.linear_settings import LinearBudget, LinearSettings
 from annulus.evals.plane import MapSettings
 from annulus.methods import METHODS
 from annulus.methods.contrast_config import ContrastConfig
+from annulus.negatives import SAMPLERS
 from annulus.negatives.annealing import ANNEALS
 from annulus.negatives.neighbours import NEIGHBOURS, NoNeighbours
-from annulus.negatives.samplers import SAMPLERS
 from annulus.optim.schedules import SCHEDULES
 from annulus.optim.sgd import SGDSettings
 from annulus.training.budget import Budget

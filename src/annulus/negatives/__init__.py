@@ -38,3 +38,10 @@ __all__ = [
     "ring",
     "uniform",
 ]
+
+SAMPLERS = {  # by their keys in params.yaml
+    "uniform": Uniform,
+    "ball": Ball,
+    "ring": Ring,
+    "cave": Cave,
+}

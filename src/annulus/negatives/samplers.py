@@ -181,6 +181,3 @@ class Cave(Sampler):
             return uniform(scores, self_index, k, generator)
         _, outer = kept_shares(self.shares, progress)
         return cave(scores, self_index, outer, clusters, k, generator, self.keep)
-
-
-SAMPLERS = {"uniform": Uniform, "ball": Ball, "ring": Ring, "cave": Cave}  # by their keys in params.yaml

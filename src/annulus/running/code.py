@@ -3,7 +3,8 @@
 import ast
 import functools
 import hashlib
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import annulus
@@ -16,32 +17,38 @@ INTERFACE, CONFIG = LIBRARY / "__init__.py", LIBRARY / "config"
 # are in the key), and the surroundings of a stage or a run.
 NAMES = ("errors", "late", "settings", "device/threads", "device/copies")
 BESIDE = [LIBRARY / f"{name}.py" for name in NAMES]
+# Packages whose __init__ only names what is chosen from, in params.yaml and by users.
+CHOICES = {f"annulus.{room}": LIBRARY / room / "__init__.py" for room in ("bounds", "methods", "negatives")}
 ENTERS_NO_NUMBER = (INTERFACE, *BESIDE, CONFIG, LIBRARY / "pipeline", LIBRARY / "running")
 
 
-def imported_files(module: Path) -> set[Path]:
-    """Every file of annulus that a Python file imports, directly or through another one, itself included.
+def imported_files(*modules: Path, chosen: bool = False) -> set[Path]:
+    """Every file of annulus that Python files import, directly or through another one, themselves included.
 
-    Importing a module runs its packages' __init__.py too, so they count. Imports of config/ only check values, and
+    Importing a module runs its packages' __init__.py too, so they count, but with `chosen` not those of `CHOICES`: a
+    name that comes through one of these is that of its own file. Imports of config/ only check values, and
     are not followed; nor are imports for type checkers, which never run: public names are imported when asked for.
 
     Raises:
         InputError: when a file cannot be read.
     """
     seen: set[Path] = set()
-    waiting = [module.resolve()]
+    waiting = [module.resolve() for module in modules]
     while waiting:
         file = waiting.pop()
         if file in seen:
             continue
         seen.add(file)
         if not file.is_relative_to(CONFIG):
-            waiting += _imported_by(file)
+            waiting += _imported_by(file, chosen)
     return seen
 
 
-def hash_code(module: Path) -> dict[str, str]:
+def hash_code(module: Path, chosen: Iterable[type] | None = None) -> dict[str, str]:
     """SHA-256 of the source code of a computation: a Python file, and the files of annulus that it imports.
+
+    `chosen`: the classes that it takes of `CHOICES`. Another bound, method or sampler in a file of its own then leaves
+    it as it is.
 
     A file that stands beside another in C, by the same name, counts as a part of it.
     Keys are paths within annulus, since checkouts differ in theirs. Files that only read, write and report are left
@@ -54,9 +61,15 @@ def hash_code(module: Path) -> dict[str, str]:
         file.relative_to(LIBRARY).as_posix() if file.is_relative_to(LIBRARY) else "script": hashlib.sha256(
             b"".join(_read(part) for part in (file, file.with_suffix(".c")) if part == file or part.is_file())
         ).hexdigest()
-        for file in sorted(imported_files(module))
+        for file in sorted(_files(module, chosen))
         if computes(file)
     }
+
+
+def _files(module: Path, chosen: Iterable[type] | None) -> set[Path]:
+    if chosen is None:
+        return imported_files(module)
+    return imported_files(module, *(Path(sys.modules[one.__module__].__file__) for one in chosen), chosen=True)
 
 
 def computes(file: Path) -> bool:
@@ -70,15 +83,30 @@ def is_docstring(file: Path) -> bool:
     return len(tree.body) == (ast.get_docstring(tree) is not None)
 
 
-def _imported_by(file: Path) -> list[Path]:
+def _imported_by(file: Path, chosen: bool = False) -> list[Path]:
     names: list[str] = []
     for node in _statements(_parsed(_read(file))):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{file}: write absolute imports"
-            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-    return [path for name in names if name.split(".")[0] == "annulus" for path in _files_of(name)]
+            through = chosen and node.module in CHOICES
+            names += [] if through else [node.module]
+            names += [
+                _origin(node.module, alias.name) if through else f"{node.module}.{alias.name}" for alias in node.names
+            ]
+    files = [(name, path) for name in names if name.split(".")[0] == "annulus" for path in _files_of(name)]
+    return [path for name, path in files if not (chosen and path in CHOICES.values()) or name in CHOICES]
+
+
+def _origin(package: str, name: str) -> str:
+    """The module that a name of one of `CHOICES` is imported from there; the package where it is none of these."""
+    if (CHOICES[package].parent / f"{name}.py").is_file():
+        return f"{package}.{name}"
+    for node in _parsed(_read(CHOICES[package])).body:
+        if isinstance(node, ast.ImportFrom) and name in (alias.asname or alias.name for alias in node.names):
+            return node.module
+    return package
 
 
 def _statements(block: ast.AST) -> Iterator[ast.stmt]:

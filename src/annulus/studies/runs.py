@@ -45,11 +45,6 @@ def load_splits(folder: Path) -> Splits:
     return Splits(*parts, hashes=hash_images(folder))
 
 
-def hash_trial() -> dict[str, str]:
-    """The code that a run's numbers depend on: this file and all that it imports. A stage only names the parameters."""
-    return hash_code(Path(__file__))
-
-
 @dataclass(frozen=True, kw_only=True)
 class Trial:
     """A pretraining and the evaluation of its frozen encoder; with images and code, all that the outcome depends on."""
@@ -61,6 +56,29 @@ class Trial:
     held_out_pairs: int | None  # test images whose two views give the information estimate; None: none
     closeness_views: int | None  # views whose closest rows are looked at; None: none
     segments: Segments | None  # images with a class for each pixel, to tell these by a decoder
+
+
+def hash_trial() -> dict[str, str]:
+    """The code that any trial's numbers depend on: this file and all that it imports. A stage only names parameters."""
+    return hash_code(Path(__file__))
+
+
+class TrialCode:
+    """The code of trials, of what can be chosen only what they chose: another sampler makes no run train again.
+
+    It is read when a trial of such choices is first asked for: an edit while runs wait for a worker changes no run.
+    """
+
+    def __init__(self) -> None:
+        self._read: dict[tuple[type, ...], dict[str, str]] = {}
+
+    def of(self, trial: Trial) -> dict[str, str]:
+        """SHA-256 by file."""
+        run = trial.run
+        chosen = tuple(type(each) for each in (run.method, run.bound, run.sampler, run.neighbours, run.annealing))
+        if chosen not in self._read:
+            self._read[chosen] = hash_code(Path(__file__), chosen)
+        return self._read[chosen]
 
 
 def trial_of(
@@ -97,8 +115,7 @@ class Trials:
     """
 
     def __init__(self, splits: Splits) -> None:
-        self.splits, self.device = splits, pick_device()
-        self.code = hash_trial()  # read once: an edit while runs wait for a worker changes no run
+        self.splits, self.device, self.code = splits, pick_device(), TrialCode()
 
     def run(self, variants: Mapping[Any, Trial]) -> dict[Any, Outcome]:
         """Outcomes of the variants, under their keys. Waits for runs that another process trains.
@@ -124,7 +141,7 @@ class Trials:
 
     def cached(self, trial: Trial) -> CachedRun:
         """The run's entry in the store of outcomes."""
-        return CachedRun(trial, self.splits.hashes, self.code, self.device)
+        return CachedRun(trial, self.splits.hashes, self.code.of(trial), self.device)
 
     def train(self, trial: Trial, cached: CachedRun) -> Outcome:
         """Train, probe, and keep the outcome; within the `with` block of the run's checkpoint.

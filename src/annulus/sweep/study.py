@@ -18,7 +18,7 @@ from annulus.errors import InputError, nearest
 from annulus.files.images import load_images
 from annulus.running.checkpoint import hash_images, not_written
 from annulus.studies.information import check_pairs
-from annulus.studies.runs import Trial, hash_trial, run_name
+from annulus.studies.runs import Trial, TrialCode, run_name
 from annulus.studies.store import CachedRun
 from annulus.sweep.stages import Stage, read_stages
 from annulus.sweep.worker import StudyRun
@@ -91,13 +91,14 @@ def alone(lock: Path) -> Iterator[None]:
 
 def _trials(row: str, stage: Stage) -> list[StudyRun]:
     _, options = _command(stage)
-    images, code = Path(options["--images"]), hash_trial()
+    images, code = Path(options["--images"]), TrialCode()
     hashes, runs = hash_images(images), _runs_of(stage)(read_settings(Path(options["--settings"])))
     if pairs := max((trial.held_out_pairs or 0 for trial in runs.values()), default=0):
         check_pairs(pairs, load_images(images / "test.safetensors"))
+    device = pick_device()
     return [
-        StudyRun(f"{row}, {run_name(key)}", images.absolute(), params, CachedRun(params, hashes, code, pick_device()))
-        for key, params in runs.items()
+        StudyRun(f"{row}, {run_name(key)}", images.absolute(), trial, CachedRun(trial, hashes, code.of(trial), device))
+        for key, trial in runs.items()
     ]
 
 

@@ -9,7 +9,7 @@ from annulus.config.file import checked
 from annulus.config.params import Name, one_of
 from annulus.datasets.settings import DATASETS
 from annulus.errors import InputError, nearest
-from annulus.negatives.samplers import SAMPLERS
+from annulus.negatives import SAMPLERS
 from annulus.settings import Positive, Rate, Section, Share, Steps, Temperature, Width
 from annulus.studies.distillation.classifiers.config import check_name
 
