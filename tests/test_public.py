@@ -256,6 +256,14 @@ the network's output is shape (4, 3) for 4 images;     | by_hand(SimCLR).loss([u
 views are a tensor; SimCLR takes a list of 2          | by_hand(SimCLR, dim=3).loss(unit, own)
 views are 1 tensors; SimCLR takes a list of 2         | by_hand(SimCLR, dim=3).loss([unit], own)
 views are 2 list; SimCLR takes a list of 2, each a vi | by_hand(SimCLR, dim=3).loss([[[0.0, 0.0]]] * 2, own)
+views are uint8 and uint8; give floats in [0, 1], such as images.float() / 255 | by_hand(SimCLR).loss([square] * 2, own)
+views are uint8; give floats in [0, 1], such as imag  | by_hand(IR).loss([square], own[:1])
+views are uint8; give floats in [0, 1], such as imag  | by_hand(MoCo).loss([square / 255, square], own[:1])
+views are int64; give floats in [0, 1], such as imag  | by_hand(SiMo).loss([unit, unit.long()], own)
+views are uint8 and uint8; give floats in [0, 1], s   | PIRL.create(seeing, images=9).loss([square] * 2, own)
+views are uint8 and uint8 and uint8; give floats in   | MoCoJigsaw.create(seeing, images=9).loss([square] * 3, own)
+images are uint8; give floats in [0, 1], such as ima  | own_encoder(square)
+images are a list; give floats in [0, 1], such as im  | own_encoder.embeddings_and_pooled([0.5])
 views of 2 and 1 images, index of 2: give each image  | by_hand(SimCLR, dim=3).loss([unit, unit[:1]], own)
 views of 2 and 2 images, index of 3: give each image  | by_hand(SimCLR, dim=3).loss([unit, unit], torch.arange(3))
 views of 1 and 1 images, index of 1: give each image | by_hand(SimCLR, dim=3).loss([unit[:1]] * 2, own[:1])
@@ -264,8 +272,8 @@ index holds 8 to 9; number the training images from 0 | by_hand(MoCo, dim=3, que
 index holds image 1 2 times; negatives of SimCLR are  | by_hand(SimCLR, dim=3).loss([unit] * 2, own * 0 + 1)
 index is torch.bool of 1 axes; give the images' numbe | by_hand(IR, dim=3).loss([unit], own > 0)
 index is a list; give the images' numbers             | by_hand(SimCLR, dim=3).loss([unit, unit], [0, 1])
-a jigsaw has a second head on the features before the | by_hand(annulus.methods.PIRL)
-a jigsaw has a second head on the features before the | by_hand(annulus.methods.MoCoJigsaw)
+a jigsaw has a second head on the features before the | by_hand(PIRL)
+a jigsaw has a second head on the features before the | by_hand(MoCoJigsaw)
 k 2 with a bank of shape (2, 2) and queries of shape   | annulus.evals.search(unit, torch.ones(1, 3), 2)
 k 1.0 with a bank of shape (2, 2) and queries         | annulus.evals.search(unit, unit, 1.0)
 queries of shape (2,): give a tensor, a row of number | annulus.evals.search(unit, unit[0], 1)
@@ -284,7 +292,7 @@ labels reach 4, but there are 2 classes; give all     | extract_features(own_enc
 encoder is a Linear; give one of annulus.build_encod  | extract_features(network, square)
 layers ('pool',): give a list of pooled, embedding    | extract_features(own_encoder, square, layers=("pool",))
 layers ('map',): give a list of pooled, embedding     | extract_features(own_encoder, square, layers=("map",))
-the network's output is shape (1, 3, 4, 4) for 1 imag | ModuleEncoder(torch.nn.ReLU(), 3, torch.nn.Flatten())(square)
+the network's output is shape (1, 3, 4, 4) for 1 im | ModuleEncoder(torch.nn.ReLU(), 3, torch.nn.Flatten())(square / 9)
 the head's output is shape (2, 3) for 2 images; give  | ModuleEncoder(torch.nn.Flatten(), 4, network)(unit)
 encoder is a Linear; save_encoder writes one of annu  | annulus.save_encoder(network, "no.safetensors")
 encoder is what torch.compile made; give | annulus.save_encoder(torch.compile(annulus.build_encoder(config(), 0)), "no")
@@ -333,6 +341,7 @@ from annulus import SimCLR
 from annulus import extract_features
 from annulus.bounds import MLCPC, InfoNCE, cpc, infonce, mlcpc
 from annulus.errors import InputError
+from annulus.methods import PIRL, MoCoJigsaw, SiMo
 from annulus.negatives import AdaptiveEpochAnnealing, Cave, Clusters, Ring, Uniform, ball, cave, ring, uniform
 from annulus.views.jigsaw import jigsaw
 scores, own, random, unit = torch.zeros(2, 40), torch.arange(2), torch.Generator(), torch.eye(2)
@@ -349,7 +358,7 @@ caves = ContrastConfig(Cave(outer=0.5, clusters=2, runs=1, iterations=2, keep="o
 def config(**changes):
     whole = dict(architecture="convnet", stem="cifar", head="linear", embedding_dim=4, view_size=8, split=None)
     return EncoderConfig(**{**whole, "mean": (0.5,) * 3, "std": (0.5,) * 3, **changes})
-lab = annulus.views.ColourSplit("lab")
+lab, seeing = annulus.views.ColourSplit("lab"), annulus.build_encoder(config(), 0)
 jitter = annulus.views.ColourJitter(probability=1.0, brightness=0.4, contrast=0.4, saturation=0.4, hue=0.1)
 in_groups = Contrast(ContrastConfig(own_groups), 40, 0, torch.device("cpu"))
 def twice_in(queue):

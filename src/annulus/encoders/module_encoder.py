@@ -36,8 +36,12 @@ class ModuleEncoder(nn.Module):
         """Input of the probes: the network's output, which without a head are embeddings of any length.
 
         Raises:
-            InputError: when the network's output has another shape.
+            InputError: for images that are no floats; when the network's output has another shape.
         """
+        if not isinstance(images, Tensor) or not images.is_floating_point():
+            given = isinstance(images, Tensor)
+            kind = str(images.dtype).removeprefix("torch.") if given else f"a {type(images).__name__}"
+            raise InputError(f"images are {kind}; give floats in [0, 1], such as images.float() / 255")
         width, flat = (self.dim, f", nn.Linear(WIDTH, {self.dim})") if self.head is None else (None, "")
         example = f"nn.Sequential(backbone, nn.Flatten(){flat})"
         return _vectors("network", self.network(images), len(images), width, example)

@@ -149,8 +149,8 @@ class Method(nn.Module):
         """Refuse what is no batch.
 
         Raises:
-            InputError: unless `views` are as many tensors as the method sees, and `index` numbers the batch's images,
-                each once where the batch holds the negatives.
+            InputError: unless `views` are as many tensors of floats as the method sees, and `index` numbers the batch's
+                images, each once where the batch holds the negatives.
         """
         if not isinstance(views, Tensor | Sequence):
             raise InputError(f"views are a {type(views).__name__}; {type(self).__name__} takes a list of {self.views}")
@@ -163,6 +163,9 @@ class Method(nn.Module):
                 f"views are {given}; {type(self).__name__} takes a list of {self.views}, each a view of the same "
                 "images, a tensor"
             )
+        types = [str(each.dtype).removeprefix("torch.") for each in views[: self.views] if not each.is_floating_point()]
+        if types:
+            raise InputError(f"views are {' and '.join(types)}; give floats in [0, 1], such as images.float() / 255")
         if not isinstance(index, Tensor) or index.dtype not in (torch.int32, torch.int64) or index.ndim != 1:
             kind = f"{index.dtype} of {index.ndim} axes" if isinstance(index, Tensor) else f"a {type(index).__name__}"
             raise InputError(f"index is {kind}; give the images' numbers among the training images, a tensor (batch,)")
