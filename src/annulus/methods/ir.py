@@ -151,7 +151,7 @@ class IR(Method):
             ]
         return reduce(add, estimates)
 
-    def after_step(self, index: Int[Tensor, "all"], step: Step) -> None:
-        """Store the embeddings, each in its own bank."""
+    def after_step(self, index: Int[Tensor, "all"], step: Step, *, follow: bool = True) -> None:
+        """Store the embeddings, each in its own bank; no second network follows."""
         for bank, embedding in zip(self.banks, step.stored, strict=True):
             bank.update(index, embedding)

@@ -163,9 +163,10 @@ class MoCo(Method):
             )
         return reduce(add, estimates)
 
-    def after_step(self, index: Int[Tensor, "all"], step: Step) -> None:
+    def after_step(self, index: Int[Tensor, "all"], step: Step, *, follow: bool = True) -> None:
         """Let the key encoder follow, and push the keys: only now, so that none is a negative of its own query."""
-        self.keys.follow(self.encoder)
+        if follow:
+            self.keys.follow(self.encoder)
         for queue, keys in zip(self.queues, step.stored, strict=True):
             queue.push(keys, index)
 

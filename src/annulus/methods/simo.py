@@ -149,6 +149,7 @@ class SiMo(Method):
         ]
         return Step(reduce(add, estimates), queries[0], pooled=pooled)
 
-    def after_step(self, index: Int[Tensor, "all"], step: Step) -> None:
+    def after_step(self, index: Int[Tensor, "all"], step: Step, *, follow: bool = True) -> None:
         """Let the key encoder follow."""
-        self.keys.follow(self.encoder)
+        if follow:
+            self.keys.follow(self.encoder)

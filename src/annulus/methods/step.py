@@ -250,8 +250,12 @@ class Method(nn.Module):
         """The estimate of views of the images `index`; of several processes, `views` are what this one has `shown`."""
         raise NotImplementedError
 
-    def after_step(self, index: Int[Tensor, "all"], step: Step) -> None:
-        """After the optimiser's step: backward still needs what the scores were made from."""
+    def after_step(self, index: Int[Tensor, "all"], step: Step, *, follow: bool = True) -> None:
+        """After the optimiser's step: backward still needs what the scores were made from.
+
+        Where several batches make one optimiser's step, call this for each, and with `follow=False` for all but the
+        last: a key encoder follows once a step.
+        """
 
     def stored_of(self, images: Int[Tensor, "m"]) -> Float[Tensor, "m d"] | None:
         """Embeddings that are stored of these images, zeros for an image without one; None: the method stores none."""

@@ -1,0 +1,151 @@
+"""Gradients of several batches for one optimiser's step, as in a loop of one's own, against plain loops.
+
+Each method is of a network without batch-norm, in double precision, so that a batch's parts give what it gives.
+"""
+
+import method_cases as cases
+import pytest
+import torch
+import torch.nn.functional as F
+
+from annulus.encoders.config import EncoderConfig
+from annulus.encoders.encoder import build_encoder
+from annulus.methods.moco_jigsaw import MoCoJigsaw
+from annulus.methods.pirl import PIRL
+
+PARTS, RATE, MOMENTUM, BANK_RATE = 3, 0.5, 0.9, 0.25
+ORDER = torch.randperm(cases.IMAGES, generator=torch.Generator().manual_seed(1))
+# The second step shows five images of the first again, and its keys go on at the queue's start.
+BATCHES = [ORDER[: PARTS * cases.BATCH], ORDER[(PARTS - 1) * cases.BATCH :][: PARTS * cases.BATCH]]
+VIEWS = [cases.views_of(seed=9 + number, batch=len(index)) for number, index in enumerate(BATCHES)]
+
+
+def method_of(name):
+    method = cases.method_of(cases.PARAMS[name])
+    for queue in getattr(method, "queues", ()):
+        queue.images.fill_(-1)  # of no image yet
+    return method
+
+
+def train(method, parts, at_once=True):
+    """Two steps of plain SGD, each of a batch in so many parts; memories are written after each, or at the end."""
+    optimizer = torch.optim.SGD(method.encoder.parameters(), lr=RATE)
+    for index, views in zip(BATCHES, VIEWS, strict=True):
+        rows, kept = torch.arange(len(index)).chunk(parts), []
+        for number, some in enumerate(rows, start=1):
+            step = method.loss([view[some] for view in views], index[some])
+            (step.estimate.loss / parts).backward()
+            kept.append((index[some], step))
+            if number == parts:
+                optimizer.step(), optimizer.zero_grad()
+            if at_once or number == parts:
+                for one in kept:
+                    method.after_step(*one, follow=number == parts and one is kept[-1])
+                kept.clear()
+    return method
+
+
+def infonce(positive, negatives):
+    return torch.cat([positive[None], negatives]).logsumexp(dim=0) - positive
+
+
+def plain_ir(weight, bank):
+    """Weight and bank, after the two steps."""
+    for index, [views, _] in zip(BATCHES, VIEWS, strict=True):
+        gradient = torch.zeros_like(weight)
+        for start in range(0, len(index), cases.BATCH):
+            leaf, loss = weight.clone().requires_grad_(), 0.0
+            queries = F.normalize(views[start : start + cases.BATCH].flatten(1) @ leaf, dim=1)
+            own = index[start : start + cases.BATCH].tolist()
+            for query, image in zip(queries, own, strict=True):
+                scores = bank @ query / cases.TEMPERATURE
+                loss += infonce(scores[image], torch.cat([scores[:image], scores[image + 1 :]])) / len(index)
+            gradient += torch.autograd.grad(loss, leaf)[0]
+            for query, image in zip(queries.detach(), own, strict=True):
+                bank[image] = F.normalize(BANK_RATE * bank[image] + (1 - BANK_RATE) * query, dim=0)
+        weight = weight - RATE * gradient
+    return weight, bank
+
+
+def plain_moco(weight, key_weight, keys):
+    """Weight, key encoder's weight, and keys, oldest first, after the two steps."""
+    keys, images = list(keys), [-1] * len(keys)
+    for index, [views, others] in zip(BATCHES, VIEWS, strict=True):
+        gradient = torch.zeros_like(weight)
+        for start in range(0, len(index), cases.BATCH):
+            leaf, loss = weight.clone().requires_grad_(), 0.0
+            queries = F.normalize(views[start : start + cases.BATCH].flatten(1) @ leaf, dim=1)
+            new = F.normalize(others[start : start + cases.BATCH].flatten(1) @ key_weight, dim=1)
+            own = index[start : start + cases.BATCH].tolist()
+            for query, key, image in zip(queries, new, own, strict=True):
+                negatives = torch.stack([one for one, other in zip(keys, images, strict=True) if other != image])
+                loss += infonce(query @ key / cases.TEMPERATURE, negatives @ query / cases.TEMPERATURE) / len(index)
+            gradient += torch.autograd.grad(loss, leaf)[0]
+            keys, images = keys[len(own) :] + list(new), images[len(own) :] + own
+        weight = weight - RATE * gradient
+        key_weight = MOMENTUM * key_weight + (1 - MOMENTUM) * weight  # once for all parts
+    return weight, key_weight, torch.stack(keys), images
+
+
+def test_of_ir_weights_and_bank_are_those_of_plain_loops():
+    method = method_of("ir")
+    weight, bank = plain_ir(method.encoder.weight.detach().clone(), method.banks[0].rows.clone())
+    train(method, PARTS)
+    torch.testing.assert_close([method.encoder.weight.detach(), method.banks[0].rows], [weight, bank])
+
+
+def test_of_moco_the_key_encoder_follows_once_a_step_and_the_queue_gets_every_key_in_order():
+    method = method_of("moco")
+    start = [each.detach().clone() for each in (method.encoder.weight, method.keys.encoder.weight)]
+    weight, key_weight, keys, images = plain_moco(*start, method.queues[0].keys.clone())
+    train(method, PARTS)
+    [queue], oldest = method.queues, -int(method.queues[0].next)
+    found = [method.encoder.weight.detach(), method.keys.encoder.weight, queue.keys.roll(oldest, dims=0)]
+    torch.testing.assert_close(found, [weight, key_weight, keys])
+    assert queue.images.roll(oldest).tolist() == images
+
+
+@pytest.mark.parametrize("name", ["ir", "moco"])
+def test_memories_written_at_the_end_alone_make_the_parts_one_large_batch(name):
+    """With all negatives. Written after each part, later ones of a step already see the embeddings of earlier ones."""
+    parts, whole, mixed = (train(method_of(name), *how) for how in [(PARTS, False), (1,), (PARTS, True)])
+    for [key, one], other in zip(parts.state_dict().items(), whole.state_dict().values(), strict=True):
+        if torch.is_tensor(one) and key != "contrasts.0.generator":
+            torch.testing.assert_close(one, other, msg=key)
+    assert not torch.allclose(mixed.encoder.weight, whole.encoder.weight)
+
+
+@pytest.mark.parametrize("name", ["simclr", "simo"])
+def test_where_the_batch_holds_the_negatives_nothing_but_the_key_encoder_is_written(name):
+    method = method_of(name)
+    slow = (
+        {key: weight.detach().clone() for key, weight in method.keys.encoder.named_parameters()}
+        if name == "simo"
+        else {}
+    )
+    for index, views in zip(BATCHES, VIEWS, strict=True):
+        step = method.loss(views, index)
+        method.after_step(index, step, follow=False)
+    assert all(torch.equal(method.keys.encoder.get_parameter(key), weight) for key, weight in slow.items())
+    with torch.no_grad():
+        method.encoder.weight += 1
+    method.after_step(index, step)
+    for key, weight in slow.items():
+        expected = MOMENTUM * weight + (1 - MOMENTUM) * method.encoder.get_parameter(key)
+        torch.testing.assert_close(method.keys.encoder.get_parameter(key), expected)
+
+
+@pytest.mark.parametrize("kind", [PIRL, MoCoJigsaw])
+def test_with_a_jigsaw_every_part_is_stored_and_the_key_encoder_waits(kind):
+    config = EncoderConfig("convnet", "cifar", "linear", 16, 32, None, mean=(0.5,) * 3, std=(0.25,) * 3)
+    settings = {"queue": 64} if kind is MoCoJigsaw else {"bank_rate": 0.0}
+    method = kind.create(build_encoder(config, seed=0), images=100, **settings)
+    indices, stored = torch.arange(24).split(8), []
+    for index in indices:
+        slow = [weight.clone() for weight in method.keys.encoder.parameters()] if kind is MoCoJigsaw else []
+        step = method.loss([torch.rand(8, 3, 32, 32, generator=torch.Generator().manual_seed(3))] * method.views, index)
+        stored.append(step.stored[0])
+        method.after_step(index, step, follow=False)
+        assert kind is PIRL or all(map(torch.equal, slow, method.keys.encoder.parameters()))
+    memory = method.queues[0].keys if kind is MoCoJigsaw else method.banks[0].rows
+    torch.testing.assert_close(memory[:24], torch.cat(stored))
