@@ -250,7 +250,7 @@ def test_points_beside_their_means_are_right_and_one_beside_the_other_is_not_and
 
 STUDY = {
     "stages/mild/dvc.yaml": (ROOT / "stages/strength/dvc.yaml").read_text(),
-    "stages/mild/params.yaml": (ROOT / "stages/strength/params.yaml").read_text().replace(": strength", ": mild"),
+    "stages/mild/params.yaml": (ROOT / "stages/starter.yaml").read_text().replace("NAME", "mild"),
     "stages/mild/README.md": "# Mild\n\n`dvc repro stages/mild/dvc.yaml`\n",
     "stages/README.md": ">>>| [strength](\n| [mild](mild/README.md) | how mild may views be? |",
 }

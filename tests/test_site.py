@@ -129,6 +129,22 @@ def test_the_options_of_each_figure_s_series_fit_params_yaml(tmp_path):
         checked(set_by(shlex.split(line.replace("${scale}", "demo"))[1::2], tree), line)
 
 
+def test_a_part_of_no_paper_needs_no_figure_and_a_figure_that_no_paper_has_is_refused(tmp_path):
+    part = {"base": {"series": "a"}, "series": {"a": {}}}
+    own = tmp_path / "stages/own/params.yaml"
+    own.parent.mkdir(parents=True)
+
+    def parts(**figure):
+        content = {"scale": "tiny", "seeds": [0], "scales": {"tiny": {}}, "parts": {"p": part | figure}}
+        own.write_text(json.dumps(content))
+        return building.papers.parts(tmp_path, "infomin")
+
+    assert parts() == parts(figure="none") == parts(figure="ring.fig2b") == []
+    assert "stages/own/dvc.yaml:part@p" in parts(figure="infomin.fig11")[1]
+    with pytest.raises(InputError, match=r"parts\.p\.figure: 'infomin\.fig1l' is no figure .*; did you mean 'infomin"):
+        parts(figure="infomin.fig1l")
+
+
 def test_the_reference_has_every_public_name(pages):
     shown = set().union(*(page.anchors for name, page in pages.items() if name.startswith("reference/")))
     assert {"annulus.methods.moco.MoCo", "annulus.negatives.by_rank.ring", "annulus.bounds.infonce.infonce"} <= shown

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from annulus.compare.escaped import code, safe
+from annulus.errors import InputError, nearest, shown
 from annulus.report.claims.verdicts import CLAIMS, counted, verdicts
 from annulus.report.page.content import Paper, papers_of
 from annulus.report.page.markdown import claims, not_run, run
@@ -42,7 +43,7 @@ def _page(root: Path, paper: Paper, numbers: Mapping[str, Numbers], presets: Pre
         f"Its claims here: {', '.join(counted(paper.verdicts))}.",
         "## Settings",
         *_rows(paper.key, presets),
-        *_parts(root, paper.key),
+        *parts(root, paper.key),
         *_studies(root, paper.key),
         "## Claims",
         *claims(paper, numbers),
@@ -80,16 +81,26 @@ def _titles() -> dict[str, str]:
     return tables | {figure.id: f"{figure.where}: {figure.what}" for figure in load_figures().values()}
 
 
-def _parts(root: Path, key: str) -> list[str]:
-    """A paper's figures and tables that are parts of a study: their series, and the values that a setting takes."""
+def parts(root: Path, key: str) -> list[str]:
+    """A paper's figures and tables that are parts of a study: their series, and the values that a setting takes.
+
+    Raises:
+        InputError: when a study's file cannot be read, or a part's figure is none of the papers'.
+    """
     blocks, titles = [], _titles()
     for path in sorted(root.glob("stages/*/params.yaml")):
         for name, part in (OwnStudy(path).content.get("parts") or {}).items():
-            if part["figure"].startswith(f"{key}."):
+            figure = part.get("figure", "none")
+            if figure not in ("none", *titles):
+                raise InputError(
+                    f"{path}: parts.{name}.figure: {shown(figure)} is no figure or table of the papers"
+                    f"{nearest(figure, titles)}; a part that repeats none of them has no such key"
+                )
+            if figure.startswith(f"{key}."):
                 command = code(f"dvc repro stages/{path.parent.name}/dvc.yaml:part@{name}")
                 sweep = part.get("sweep")
                 values = f", at {' and '.join(map(code, sweep['keys']))} {_listed(sweep['values'])}" if sweep else ""
-                blocks.append(f"**{safe(titles[part['figure']])}**: {command}{values}")
+                blocks.append(f"**{safe(titles[figure])}**: {command}{values}")
                 blocks.append(
                     "\n".join(f"- **{safe(series)}**: {_options(own)}" for series, own in part["series"].items())
                 )

@@ -33,10 +33,10 @@ class Sweep(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class Part(Section):
-    """A figure: series of settings, at each value of a sweep, with gains over `base`."""
+    """A grid: series of settings, at each value of a sweep, with gains over `base`."""
 
     optional = True
-    figure: str  # of the papers
+    figure: str = "none"  # the papers' figure or table that it repeats
     base: dict[str, Any]
     sweep: Sweep | None = None  # none: the figure is accuracy over epochs
     series: Annotated[dict[str, Settings], MinLen(1)]

@@ -1,0 +1,79 @@
+"""A study as a user starts it: the recipe's lines, word for word, then a run at `scale: tiny`."""
+
+import re
+import subprocess
+
+import pytest
+from by_path import ROOT, parse_yaml, script
+from checkout import Checkout, ran, rows_of
+from stated import stated_text
+
+from annulus.errors import InputError
+from annulus.studies.study import Study
+
+STARTER = (ROOT / "stages/starter.yaml").read_text()
+
+
+@pytest.fixture
+def refused(tmp_path):
+    """What is said of the starter without one of its keys."""
+
+    def said(*keys):
+        place = content = parse_yaml(STARTER.replace("NAME", "own"))
+        for key in keys[:-1]:
+            place = place[key]
+        del place[keys[-1]]
+        (tmp_path / "params.yaml").write_text(stated_text())
+        own = tmp_path / "stages/own/params.yaml"
+        own.parent.mkdir(parents=True)
+        own.write_text(str(content))
+        with pytest.raises(InputError) as error:
+            script("stages/study_settings.py").main(Study(tmp_path / "params.yaml", own))
+        return str(error.value).removeprefix(f"{own}: ")
+
+    return said
+
+
+@pytest.mark.parametrize("key", ["across", "scale", "seeds", "scales", "defaults", "parts"])
+def test_what_a_study_must_have_is_named_where_it_is_missing(refused, key):
+    assert refused(key) == f"{key}: missing; it has no default: write a value"
+
+
+@pytest.mark.parametrize("key", ["base", "series"])
+def test_so_is_what_a_part_must_have_and_no_figure_of_a_paper_is_asked_for(refused, key):
+    assert refused("parts", "temperature", key) == f"parts.temperature.{key}: missing; it has no default: write a value"
+    assert "figure:" not in STARTER
+
+
+def test_a_choice_that_is_left_out_is_named(refused):
+    assert refused("defaults", "bound") == "defaults: lacks bound; a study sets every selector"
+
+
+def test_it_is_short():
+    assert len(STARTER.splitlines()) <= 33
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory):
+    """A checkout in which the recipe's lines were followed, and the study was run with two seeds.
+
+    Under another name: a user's checkout may have a study of the recipe's.
+    """
+    checkout = Checkout(tmp_path_factory.mktemp("annulus"), "strength")
+    recipe = (ROOT / "src/annulus/README.md").read_text().partition("### A study\n")[2]
+    lines = re.search(r"^```sh\nNAME=\w+\n(.*?)^```$", recipe, re.MULTILINE | re.DOTALL)[1]
+    subprocess.run(["bash", "-euo", "pipefail", "-c", f"NAME=of_a_test\n{lines}"], cwd=checkout.folder, check=True)
+    checkout.edit("stages/of_a_test/params.yaml", "scale: demo ", "scale: tiny ")
+    checkout.edit("stages/of_a_test/params.yaml", "seeds: [0, 1, 2]", "seeds: [0, 1]")
+    output = checkout.dvc("repro", "stages/of_a_test/dvc.yaml")
+    assert ran(output) == ["settings", "images", "part@temperature"]
+    return checkout
+
+
+@pytest.mark.slow
+def test_the_starter_runs_and_each_value_of_each_series_has_its_gain_over_the_base(repository):
+    rows = rows_of(repository.folder / "metrics/of_a_test/temperature.csv")
+    grid = [(series, value) for series in ("uniform", "ring") for value in ("0.1", "0.2", "0.4")]
+    assert [(row["series"], row["value"]) for row in rows] == grid
+    assert [row["linear_verdict"] == "base" for row in rows] == [True] * 3 + [False] * 3
+    assert {(row["seeds"], row["scale"]) for row in rows} == {("2", "tiny")}
