@@ -409,7 +409,7 @@ CLAIMS = [
         "With an MLP head it is a reverse U as well.",
         lambda gain: (gain.first() < 0) & (gain.last() < 0),
         where=["infomin.fig11"],
-        values={"gain": crop_gain(series="MLP head", by=["value"])},
+        values={"gain": estimate("cifar10_strength/crop.csv", "linear_gain_percent", series="MLP head", by=["value"])},
     ),
     Claim(
         "infomin.crop-sweet-spot",
