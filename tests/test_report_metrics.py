@@ -190,7 +190,7 @@ def test_a_study_has_what_it_takes_from_another_and_an_edited_file_says_nothing_
     lock = "    - path: stages/full/params.yaml\n      hash: md5\n      md5: {}\n"
     for digest, expected in ((locked, Setting("b", "demo", None, 2)), ("0" * 32, Setting())):
         (stages / "full/dvc.lock").write_text(lock.format(digest))
-        setting._of_study.cache_clear()
+        setting.stated_of.cache_clear()
         assert read_setting(table, "full/a.csv") == expected
 
 

@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from datetime import UTC, datetime
 
 import pytest
 from by_path import ROOT, parse_yaml, script
@@ -9,8 +10,10 @@ from checkout import Checkout, ran, rows_of
 from stated import stated_text
 
 from annulus.errors import InputError
+from annulus.report.page.content import gather
 from annulus.studies.study import Study
 
+NOW = datetime(2026, 11, 28, tzinfo=UTC)
 STARTER = (ROOT / "stages/starter.yaml").read_text()
 
 
@@ -77,3 +80,12 @@ def test_the_starter_runs_and_each_value_of_each_series_has_its_gain_over_the_ba
     assert [(row["series"], row["value"]) for row in rows] == grid
     assert [row["linear_verdict"] == "base" for row in rows] == [True] * 3 + [False] * 3
     assert {(row["seeds"], row["scale"]) for row in rows} == {("2", "tiny")}
+
+
+@pytest.mark.slow
+def test_the_report_has_its_table_and_its_figure(repository):
+    (study,) = (study for study in gather(repository.folder, NOW).further if study.name == "of_a_test")
+    part = study.parts["temperature"]
+    assert [row[0].text for row in part.gains.rows] == ["uniform"] * 3 + ["ring"] * 3
+    assert part.gains.caption.endswith("metrics/of_a_test/temperature.csv: shapes, tiny, 2 seeds")
+    assert ">temperature<" in part.figure.svg

@@ -68,8 +68,11 @@ def told(rows: Sequence[Row]) -> str:
         ValueError: when a column is not there, or no row is compared.
     """
     words = [str(row["verdict"]) for row in _once(rows)]
-    if not words:
-        return "Each has one seed, so no difference has a verdict."
+    return counted(words) if words else "Each has one seed, so no difference has a verdict."
+
+
+def counted(words: Sequence[str]) -> str:
+    """The verdicts on differences, counted."""
     better, worse = (words.count(word) for word in TOLD)
     return (
         f"Of {len(words)} differences {better} are better, {worse} worse and {len(words) - better - worse} within "

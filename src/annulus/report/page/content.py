@@ -17,6 +17,7 @@ from annulus.report.figures.pictures import Pictures
 from annulus.report.figures.plots import PLOTS
 from annulus.report.page.context import Context, context
 from annulus.report.page.first import FILE, Gain, gain
+from annulus.report.page.further import FurtherStudy, further_studies
 from annulus.report.page.numbers import Numbers, numbers_of
 from annulus.report.page.seeds import of_summary
 from annulus.report.page.sheets import Sheet, sheets
@@ -92,6 +93,7 @@ class Report:
     law: Law
     generated: Gains | Empty
     long: Gains | Empty
+    further: list[FurtherStudy]
     drawings: list[Drawing | Empty]
     map: Map | Empty
     main_setting: str | None  # of the main line, where it has run
@@ -157,6 +159,7 @@ def gather(root: Path, now: datetime) -> Report:
         law=when_samplers_help(metrics),
         generated=gains(metrics, GENERATED, "generated images"),
         long=gains(metrics, LONG, "all of CIFAR-10"),
+        further=further_studies(metrics),
         drawings=drawings(root),
         map=embedding_map(metrics),
         main_setting=str(read_setting(metrics, "summary.csv")) if processors(metrics) else None,

@@ -10,6 +10,7 @@ from annulus.report.claims.verdicts import Verdict
 from annulus.report.figures.pictures import Pictures
 from annulus.report.page.content import Compared, Paper, Report
 from annulus.report.page.first import Gain
+from annulus.report.page.further import FurtherStudy
 from annulus.report.page.numbers import Numbers, rule_in_words
 from annulus.report.page.sheets import Sheet
 from annulus.report.page.shown import Empty, Gains, Shown
@@ -38,6 +39,7 @@ def markdown(report: Report) -> str:
         *(block for paper in report.papers for block in [_title(paper), *run(paper), not_run(paper)]),
         *_study("Generated images", report.generated),
         *_study("All of CIFAR-10", report.long),
+        *_further(report.further),
         "## Main line",
         *([f"Here: {safe(report.main_setting)}."] if report.main_setting else []),
         part(report.headline),
@@ -145,6 +147,21 @@ def _study(title: str, content: Gains | Empty) -> list[str]:
     if isinstance(content, Empty):
         return [f"## {title}", _empty(content)]
     return [f"## {safe(content.finding)}", safe(content.told), *map(table, content.tables)]
+
+
+def _further(studies: Sequence[FurtherStudy]) -> list[str]:
+    """The parts of studies that stand nowhere else."""
+    blocks = ["## Further studies"] if studies else []
+    for study in studies:
+        blocks.append(f"### {safe(study.name)}")
+        for name, content in study.parts.items():
+            if isinstance(content, Empty):
+                blocks.append(f"**{safe(name)}.** {_empty(content)}")
+            else:
+                drawn = [_figure(content.figure)] if content.figure else []
+                blocks += [f"**{safe(name)}.** {safe(content.told)}".rstrip(), table(content.gains), *drawn]
+                blocks.append(table(content.measurements))
+    return blocks
 
 
 def _title(paper: Paper) -> str:

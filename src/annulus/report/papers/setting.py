@@ -62,7 +62,7 @@ def read_setting(metrics: Metrics, name: str, row: Mapping[str, Cell] | None = N
     own = row if row is not None else metrics.values(name) if name.endswith(".json") else metrics.rows(name)[0]
     if study == "benchmarks":
         return Setting(machine=str(own.get("processor", "")) or None)
-    stated = _of_study(metrics.root / f"stages/{study}/params.yaml")
+    stated = stated_of(metrics.root / f"stages/{study}/params.yaml")
     # A study of trainings runs every variant with each seed; any other says per row how many it took.
     seeds = stated.get("seeds") if "defaults" in stated else None
     scale = _text(own.get("scale")) or _text(stated.get("scale"))
@@ -104,8 +104,8 @@ def processors(metrics: Metrics) -> str | None:
 
 
 @cache
-def _of_study(path: Path) -> dict[str, Any]:
-    """A study's parameters; nothing where its numbers were made with another file, as its dvc.lock says."""
+def stated_of(path: Path) -> dict[str, Any]:
+    """A study's parameters, of its params.yaml; nothing where its dvc.lock says that numbers are of another file."""
     try:
         return {} if _edited(path) else content_of(path)
     except InputError:

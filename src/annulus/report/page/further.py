@@ -1,0 +1,111 @@
+"""Parts of studies that no claim, table or figure of the papers shows, such as those of a user's own study."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from annulus.config.file import checked
+from annulus.errors import InputError
+from annulus.report.claims.verdicts import CLAIMS
+from annulus.report.figures.gains import WITHOUT_VERDICT, counted
+from annulus.report.figures.parts import of_part
+from annulus.report.figures.plots import LAWS, PLOTS
+from annulus.report.page.points import of_measurements, of_points
+from annulus.report.page.shown import Empty, Shown, figure, part
+from annulus.report.papers.comparison import load_measured
+from annulus.report.papers.metrics import Metrics, Row
+from annulus.report.papers.setting import read_setting, stated_of
+from annulus.report.papers.tables import Table
+from annulus.studies.grid import Part
+from annulus.studies.study import content_of
+
+
+@dataclass(frozen=True)
+class FurtherPart:
+    """A part's gains and further measurements, and its figure where it has one."""
+
+    told: str
+    gains: Table
+    measurements: Table
+    figure: Shown | None
+
+
+@dataclass(frozen=True)
+class FurtherStudy:
+    """A study with those of its parts that stand nowhere else in the report; of one that was not run, why."""
+
+    name: str
+    parts: dict[str, FurtherPart | Empty]
+
+
+def further_studies(metrics: Metrics) -> list[FurtherStudy]:
+    """Every study of stages/ with such a part; one whose params.yaml cannot be read is a fault of the context."""
+    studies, shown = [], _shown_elsewhere()
+    for path in sorted(metrics.root.glob("stages/*/params.yaml")):
+        study = path.parent.name
+        try:
+            parts = content_of(path).get("parts")
+        except InputError:
+            continue
+        own = [name for name in _names(parts) if not _files(study, name) & shown]
+        if own:
+            studies.append(FurtherStudy(study, {name: _part(metrics, study, name) for name in own}))
+    return studies
+
+
+def _shown_elsewhere() -> set[str]:
+    """The files of all claims, tables and figures."""
+    claimed = {number.file for claim in CLAIMS for number in claim.values.values()}
+    tables = {measured.file for measured in load_measured().values()}
+    return claimed | tables | {file for plot in (*PLOTS, *LAWS) for file in plot.files}
+
+
+def _names(parts: object) -> list[str]:
+    """The names that stages take for files; those of a section that is none are refused by its settings stage."""
+    named = parts if isinstance(parts, dict) else {}
+    return [name for name in named if isinstance(name, str) and re.fullmatch(r"[\w-]+", name)]
+
+
+def _files(study: str, name: str) -> set[str]:
+    return {f"{study}/{name}.csv", f"{study}/{name}_figure.csv"}
+
+
+def _part(metrics: Metrics, study: str, name: str) -> FurtherPart | Empty:
+    file = f"{study}/{name}.csv"
+
+    def make() -> FurtherPart:
+        rows = metrics.rows(file)
+        label = _swept(stated_of(metrics.root / f"stages/{study}/params.yaml"), name, rows[0])
+        plot = of_part(study, name, rows, label)
+        about = f"metrics/{file}: {read_setting(metrics, file, rows[0])}"
+        return FurtherPart(
+            _told(rows),
+            of_points(f"Accuracies, and gains over the rows of the base, ± 95 %. {about}", rows, label),
+            of_measurements(f"Further numbers, ± 95 %. {about}", rows, label),
+            figure(plot, metrics, []) if plot else None,
+        )
+
+    return part(make, metrics, file)
+
+
+def _swept(stated: Mapping[str, Any], name: str, row: Row) -> str:
+    """The setting that takes a part's values, by the last word of its keys; `value` where its study does not say."""
+    content = stated["parts"][name] if stated else None
+    if not isinstance(content, dict):
+        return "value"
+    try:
+        at_scale = checked(content, name, Part).scales.get(row.get("scale"), {})
+        sweep = checked(content | at_scale, name, Part).sweep
+    except InputError:
+        return "value"
+    return ", ".join(dict.fromkeys(key.rpartition(".")[2].replace("_", " ") for key in sweep.keys)) if sweep else ""
+
+
+def _told(rows: Sequence[Row]) -> str:
+    """How many differ from their base by the linear probe."""
+    words = [str(row["linear_verdict"]) for row in rows if "linear_verdict" in row]
+    compared = [word for word in words if word not in ("base", *WITHOUT_VERDICT)]
+    if not compared:
+        return "One seed: no difference has a verdict." if "one seed" in words else ""
+    return f"Linear probe: {counted(compared)}"
