@@ -6,6 +6,7 @@ A block of shell or Python is run here, or says why not in a comment above it: `
 import math
 import os
 import re
+import shutil
 import subprocess
 from importlib.util import find_spec
 
@@ -201,10 +202,22 @@ def test_a_number_stands_with_its_interval_and_a_gain_with_its_sign(tmp_path):
 
 
 def test_the_comparison_has_the_measured_numbers():
-    """README's rows are those of the file, and the file's base is the committed main line."""
-    measured = read("metrics/figures/comparison.txt").splitlines()
+    """README's rows are those of the file; whether its base is the committed main line is asked by .ci/published."""
     (shown,) = re.findall(r"```\n(number .*?)```", read("README.md"), re.DOTALL)
-    assert set(shown.splitlines()) <= set(measured)
-    means = {row.split(",")[0]: row.split(",")[1] for row in read("metrics/summary.csv").splitlines()[1:]}
-    base = {line.split()[0]: line.split()[1] for line in measured if line.split()[:1] and line.split()[0] in means}
-    assert base == means
+    assert set(shown.splitlines()) <= set(read("metrics/figures/comparison.txt").splitlines())
+
+
+def test_continuous_integration_refuses_a_comparison_of_another_main_line(tmp_path):
+    assert ".ci/published" in read(".ci/run")
+    for name in (".ci/published", "metrics/figures/comparison.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    measured = read("metrics/figures/comparison.txt").partition("\nnumber ")[2].splitlines()[1:]
+    rows = [line.split()[:2] for line in measured[: measured.index("")]]
+    assert len(rows) == 11
+    for place, digit in ((None, ""), (0, "1"), (-1, "1")):
+        changed = [f"{name},{mean}{digit if row == rows[place or 0] else ''}" for row in rows for name, mean in [row]]
+        (tmp_path / "metrics/summary.csv").write_text("\n".join(["number,mean", *changed, ""]))
+        done = subprocess.run([tmp_path / ".ci/published"], capture_output=True, text=True)
+        assert (done.returncode == 0) == (place is None), done.stderr
+    assert "make the comparison anew by its command in metrics/README.md, and mend README.md" in done.stderr
