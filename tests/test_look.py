@@ -16,7 +16,9 @@ from stated import stated_params
 
 from annulus import look
 from annulus.datasets.photos import find
+from annulus.datasets.source import Source
 from annulus.errors import InputError
+from annulus.files.images import UNLABELLED
 from annulus.look import Looked, difference_hash, exact_groups, look_at, main, near_pairs, views_sheet
 
 
@@ -83,7 +85,8 @@ def test_in_a_checkout_the_line_that_trains_on_them_comes_last(name, words, more
     assert line[:4] == ["next", "dvc", "exp", "run"]
     assert set(line[4::2]) == {"-S"}
     changes = {change.key_or_group: change.value() for change in to_hydra_overrides(line[5::2])}
-    assert changes == {"dataset": "photos", "datasets.photos.root": str(own)} | more
+    epochs = {"scales.demo.pretrain.epochs": 896}  # an epoch of so few is a step
+    assert changes == {"dataset": "photos", "datasets.photos.root": str(own)} | more | epochs
 
 
 def test_near_pairs_are_those_of_the_plain_count_of_bits():
@@ -181,3 +184,30 @@ def test_what_is_left_out_is_told_as_a_warning(own, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert f"WARNING: {own}: folders of a split without an image: test\n" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("counts", "epochs"),
+    [
+        ({"train": 115, "test": 13}, 299),  # 3 batches of 32
+        ({"train": 103, "validation": 12, "test": 13}, 299),
+        ({"train": 3584, "test": 400}, None),  # 112 batches, 8 epochs of which are enough
+        ({"train": 3583, "test": 400}, 9),
+        ({"train": 100_000, "test": 400}, None),  # scale demo takes 4,000
+    ],
+)
+def test_few_images_get_as_many_steps_as_the_main_line_has(counts, epochs, tmp_path):
+    parts = {
+        part: Source((), torch.full((count,), UNLABELLED), read=lambda rows: (rows, {}))
+        for part, count in counts.items()
+    }
+    more = look.more_epochs(parts, stated_params(tmp_path / "params.yaml"))
+    assert (more and more.change) == (epochs and f"scales.demo.pretrain.epochs={epochs}")
+
+
+def test_validation_images_make_no_steps(tmp_path):
+    parts = {"train": Source(("a",), torch.zeros(115, dtype=torch.int64), read=lambda rows: (rows, {}))}
+    more = look.more_epochs(parts, stated_params(tmp_path / "params.yaml"))
+    assert more.told == (
+        "8 epochs of 103 training images are 24 steps, which teach little; 299 are 897, as the main line has"
+    )

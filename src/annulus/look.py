@@ -13,7 +13,7 @@ import statistics
 import sys
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,10 +31,13 @@ from annulus.datasets.decode import decode, opened, raw_about, reason
 from annulus.datasets.folder import named, shown_name
 from annulus.datasets.found import Found
 from annulus.datasets.photos import find, open_photos
+from annulus.datasets.source import Source
 from annulus.device.rng import generator
 from annulus.device.threads import threads
+from annulus.files.images import UNLABELLED
 from annulus.files.results import write_bytes
 from annulus.files.sheets import png, sheet, tile
+from annulus.training.small_data import enough_epochs, steps_of_epoch
 from annulus.views.patches import views_of
 from annulus.views.sets import view_set
 from annulus.views.settings import ViewSet
@@ -165,6 +168,34 @@ def chosen(named: str | None, params: Path) -> tuple[ViewSet, str, int, int]:
     return views, name, photos.image_size, photos.view_size
 
 
+@dataclass(frozen=True)
+class MoreEpochs:
+    """A change of params.yaml that few images need to learn something, and why."""
+
+    change: str
+    told: str
+
+
+def more_epochs(parts: Mapping[str, Source], params: Path) -> MoreEpochs | None:
+    """Epochs of the scale of params.yaml in which the training images make enough steps; None where it has them."""
+    from annulus.config.file import load_params
+
+    settings = load_params(params)
+    budget, taken = settings.get("scales.${scale}.pretrain"), settings.get("scales.${scale}.prepare").train_images
+    labels = parts["train"].labels
+    images = len(labels) if taken is None else min(len(labels), taken)
+    if "validation" not in parts and (labels != UNLABELLED).any():
+        images -= round(images * settings.datasets.photos.validation_fraction)
+    steps, epochs = steps_of_epoch(images, budget), enough_epochs(images, budget)
+    if epochs == budget.epochs:
+        return None
+    told = (
+        f"{budget.epochs} epochs of {images:,} training images are {budget.epochs * steps:,} steps, which teach "
+        f"little; {epochs:,} are {epochs * steps:,}, as the main line has"
+    )
+    return MoreEpochs(f"scales.{settings.scale}.pretrain.epochs={epochs}", told)
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Print the table and write the sheet."""
     parser = argparse.ArgumentParser(prog="annulus look", description=__doc__, allow_abbrev=False)
@@ -195,7 +226,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             raise InputError(f"no image of {arguments.path} can be read; the table says why")
         refused = None
         try:
-            open_photos(found, sizes[0], test_fraction=0.1, seed=0)
+            parts = open_photos(found, sizes[0], test_fraction=0.1, seed=0)
         except InputError as error:
             refused = error
             print(f"{'refused':<14}dataset=photos would say: {error}")
@@ -206,7 +237,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         if refused is not None:
             sys.exit(1)
         if arguments.params.exists():
-            print(f"{'next':<14}{_line(arguments.path, arguments.classes, arguments.views)}")
+            more = more_epochs(parts, arguments.params)
+            if more is not None:
+                print(f"{'steps':<14}{more.told}")
+            print(f"{'next':<14}{_line(arguments.path, arguments.classes, arguments.views, more)}")
 
 
 def _at_home(path: Path) -> Path:
@@ -216,8 +250,8 @@ def _at_home(path: Path) -> Path:
     return path
 
 
-def _line(path: Path, classes: str, views: str | None) -> str:
-    """The command that trains on what was looked at; `views` None: with those of params.yaml."""
+def _line(path: Path, classes: str, views: str | None, more: MoreEpochs | None) -> str:
+    """The command that trains on what was looked at; `views` and `more` None: as params.yaml says."""
     root = str(path.expanduser().absolute())
     if not re.fullmatch(r"[\w ./-]+", root, re.ASCII):  # DVC reads what follows `-S` by Hydra's grammar
         root = '"' + root.replace('"', r"\"") + '"'
@@ -226,6 +260,8 @@ def _line(path: Path, classes: str, views: str | None) -> str:
         changes.append(f"datasets.photos.classes={classes}")
     if views is not None:
         changes.append(f"views={views}")
+    if more is not None:
+        changes.append(more.change)
     return shlex.join(["dvc", "exp", "run", *(word for change in changes for word in ("-S", change))])
 
 
