@@ -8,6 +8,7 @@ from by_path import ROOT
 from test_studies_runs import variant
 
 from annulus.errors import InputError
+from annulus.methods import METHODS
 from annulus.running.code import CHOICES, _files_of, _imported_by, hash_code, is_docstring
 from annulus.studies.runs import TrialCode, hash_trial
 
@@ -97,6 +98,11 @@ def test_of_what_can_be_chosen_a_run_s_code_is_what_it_chose_with_all_that_is_im
         assert found[change].items() <= every.items()
         assert {"training/loop.py", "methods/contrast.py", "negatives/by_rank.py"} <= found[change].keys()
         assert not {f"{room}/__init__.py" for room in ("bounds", "methods", "negatives")} & found[change].keys()
+    for method in METHODS:  # the class of the settings, and the method's own
+        run = variant(0, {"method": method}).run
+        for kind in (type(run.method), run.method.method):
+            file = f"{kind.__module__.removeprefix('annulus.').replace('.', '/')}.py"
+            assert file in code.of(variant(0, {"method": method}))
     assert not {"bounds/la.py", "methods/moco.py", "methods/pirl.py", "negatives/by_weight.py"} & found[()].keys()
     assert set().union(*found.values()) < every.keys()
     (tmp_path / "whole.py").write_text("from annulus import bounds\nfrom annulus.negatives import SAMPLERS, cave\n")
