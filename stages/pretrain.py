@@ -1,6 +1,7 @@
 """Pretrain an encoder for each seed: packed training images -> weights, snapshots, learning curves, metrics."""
 
 import argparse
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +21,11 @@ from annulus.running.checkpoint import Checkpoint, hash_images, let_go
 from annulus.running.code import hash_code
 from annulus.running.processes import relaunch
 from annulus.running.workers import map_seeds
+from annulus.training.chance import near_chance
 from annulus.training.setup import build_training
 from annulus.training.snapshots import Snapshots
+
+log = logging.getLogger("annulus")
 
 READS = ["seeds", *PRETRAIN]
 PATHS = ["images", "encoders", "snapshots", "metrics", "history"]
@@ -72,6 +76,8 @@ def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
         if rank() > 0:
             raise SystemExit
     metrics, histories = ({seed: result[place] for seed, result in results.items()} for place in (0, 1))
+    if (told := near_chance(histories)) is not None:
+        log.warning("WARNING: %s", told)
     return Results.of_seeds(metrics, histories, written=pretraining.done)
 
 

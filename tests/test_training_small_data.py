@@ -80,6 +80,8 @@ def test_fifty_images_run_the_main_line(tmp_path, monkeypatch, caplog):
     assert {seed: found["k"] for seed, found in metrics["knn"].items()} == {"0": 36, "1": 36}
     assert metrics["summary"]["bound_nats"] <= metrics["summary"]["bound_ceiling_nats"]
     assert sum("WARNING: scales.SCALE.pretrain.batch_size" in message for message in caplog.messages) == 1
+    [chance] = [message for message in caplog.messages if "near chance" in message]
+    assert chance.startswith("WARNING: seeds 0, 1 end near chance: bound -"), "two steps"
 
 
 @pytest.mark.parametrize("method", ["ir", pytest.param("moco", marks=pytest.mark.slow)])

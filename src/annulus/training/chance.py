@@ -1,0 +1,37 @@
+"""Tells a training whose last epoch is no better than chance, so that its numbers are not taken for a result."""
+
+from collections.abc import Mapping, Sequence
+
+from annulus.files.results import Number
+
+STILL = 0.01  # nats: the smallest change of the loss, from the first epoch to the last, that is not taken for none
+
+
+def near_chance(histories: Mapping[int, Sequence[Mapping[str, Number]]]) -> str | None:
+    """A sentence that names the seeds whose training shows nothing learned, with a way out; None if there is none.
+
+    `histories`: of each seed a row for each epoch, with `loss_nats` and `bound_nats`. A bound of 0 nats or less is
+    that of scores by chance. It is no proof: hard negatives lower a bound, also of an encoder that has learned.
+
+    Source: Wu et al. 2020, arXiv:2010.02037, Theorem 3.1 (the bound under a ring is looser).
+
+    >>> rows = [{"loss_nats": 2.88, "bound_nats": -0.05}, {"loss_nats": 2.95, "bound_nats": -0.12}]
+    >>> near_chance({0: rows})[:73]
+    'seeds 0 end near chance: bound -0.12 nats (0 by chance), loss 2.88 to 2.9'
+    >>> near_chance({0: [rows[0], {"loss_nats": 1.38, "bound_nats": 1.45}]})
+    """
+    still = {seed: (rows[0], rows[-1]) for seed, rows in histories.items() if rows and _still(rows)}
+    if not still:
+        return None
+    first, last = next(iter(still.values()))
+    return (
+        f"seeds {', '.join(map(str, still))} end near chance: bound {last['bound_nats']:.2f} nats (0 by chance), loss "
+        f"{first['loss_nats']:.2f} to {last['loss_nats']:.2f} nats from first epoch to last. That is no result: "
+        "raise scales.SCALE.pretrain.epochs (few images make few steps), or learning_rate. Only with hard negatives "
+        "(ball, ring, cave) may an encoder have learned all the same; then compare kNN with that of sampler: uniform"
+    )
+
+
+def _still(rows: Sequence[Mapping[str, Number]]) -> bool:
+    unmoved = len(rows) > 1 and abs(rows[-1]["loss_nats"] - rows[0]["loss_nats"]) < STILL
+    return rows[-1]["bound_nats"] <= 0 or unmoved
