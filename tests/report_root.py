@@ -200,8 +200,10 @@ def pictures(root: Path, classes: tuple[str, ...] = CLASSES) -> tuple[ImageSet, 
 
 
 def everything(root: Path, classes: tuple[str, ...] = CLASSES, series: str = "IR") -> None:
-    """All of it, without git."""
+    """All of it, without git; of one study the parameters too, so that its parts stand under further studies."""
     params(root)
+    pipelines(root, "negatives")
+    shutil.copy(ROOT / "stages/negatives/params.yaml", root / "stages/negatives")
     main_line(root, classes)
     studies(root, "*negatives/*.csv", series)
     algorithms(root)

@@ -90,7 +90,9 @@ def test_numbers_of_every_part_are_in_both_formats(page, text, report):
     for words in ("39.70", "0.2966", "22.9 ± 1.2", "+1.20 ± 0.50", "8.64", "5 seeds, AMD EPYC, AVX2."):
         assert words in page
         assert words in text
-    drawn = [*report.law.figures, *report.figures, *report.curves]
+    further = [part.figure for study in report.further for part in study.parts.values() if part.figure]
+    assert further
+    drawn = [*report.law.figures, *report.figures, *report.curves, *further]
     assert page.count("<svg") == text.count("Drawn from") + 4 == len(drawn) + 7
 
 
@@ -113,7 +115,8 @@ def test_the_page_begins_with_a_sentence_of_size_interval_seeds_and_images_and_i
     assert text.count("| MoCoRing | +0.70 ± 0.50 | better | +0.7 |") == 3
     assert report.real.tables[0].caption.endswith("demo, 10 epochs, 2 seeds.")
     assert report.long.tables[0].caption.endswith("cpu, 60 epochs, 2 seeds.")
-    assert re.findall(r'<section id="(\w+)"', page) == SECTIONS
+    place = SECTIONS.index("main")
+    assert re.findall(r'<section id="(\w+)"', page) == [*SECTIONS[:place], "further", *SECTIONS[place:]]
 
 
 @pytest.mark.parametrize(
