@@ -117,8 +117,13 @@ def test_right_samplers_pass_with_a_set_or_without_whatever_the_caller_has_chose
         try_sampler(sampler, 4)
     for sampler in (Alike(), Apart(), Images()):
         try_sampler(sampler, "all")
+    before = torch.get_default_dtype()
     with torch.device("meta"), torch.inference_mode():
-        ContrastConfig(Own(), negatives=4)
+        torch.set_default_dtype(torch.float16)
+        try:
+            ContrastConfig(Own(), negatives=4)
+        finally:
+            torch.set_default_dtype(before)
     with pytest.raises(InputError, match="negatives 'all' of a sampler that draws by weight, which has no set"):
         ContrastConfig(Own())
 

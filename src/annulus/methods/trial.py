@@ -75,8 +75,9 @@ def try_bound(bound: Bound) -> None:
 def _try_bound(bound: Bound) -> None:
     name, chance = type(bound).__name__, math.inf
     for apart, most in ((0.0, 0.0), (APART, math.inf)):
-        positives = torch.full((QUERIES, 1), apart, requires_grad=True)
-        negatives, counts = torch.full((QUERIES, NEGATIVES), -apart), torch.full((QUERIES,), NEGATIVES)
+        positives = torch.full((QUERIES, 1), apart, dtype=torch.float32, requires_grad=True)
+        negatives = torch.full((QUERIES, NEGATIVES), -apart, dtype=torch.float32)
+        counts = torch.full((QUERIES,), NEGATIVES)
         every = torch.cat([positives.detach(), negatives], dim=1)
         with _naming(f"the loss or ceiling of {name}", "both are functions of scores or numbers of them, and tensors"):
             try:
@@ -105,7 +106,7 @@ def _try_bound(bound: Bound) -> None:
 
 def _made_up() -> tuple[Float[Tensor, "b n"], Int[Tensor, "b"]]:
     """Scores, each row of them repeated, and the queries' own columns."""
-    scores = 3 * torch.randn(ROWS, COLUMNS, generator=torch.Generator().manual_seed(0))
+    scores = 3 * torch.randn(ROWS, COLUMNS, generator=torch.Generator().manual_seed(0), dtype=torch.float32)
     return scores.repeat_interleave(REPEATS, dim=0), torch.arange(ROWS).repeat_interleave(REPEATS)
 
 
