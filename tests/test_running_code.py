@@ -1,6 +1,7 @@
 """The code of a computation is found in the source: the same for every process, without what it does not reach."""
 
 import ast
+import re
 import sys
 
 import pytest
@@ -60,7 +61,11 @@ def test_imports_and_docstrings_are_those_of_the_syntax_tree(tmp_path):
                 names += [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom):
                 names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-        assert set(_imported_by(file)) == {path for name in names for path in _files_of(name)}, file
+        found, plain = set(_imported_by(file)), {path for name in names for path in _files_of(name)}
+        assert plain <= found, file
+        defined = "|".join(name.rpartition(".")[2] for name in names)
+        taken = rf"^(?:def |class )?(?:{defined}|InputError)\b"  # by dots: annulus.InputError
+        assert all(re.search(taken, path.read_text(), re.MULTILINE) for path in found - plain), "defines such a name"
         only = all(isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in tree.body)
         assert is_docstring(file) == only, file
     expected = {"negatives/ranks", "views/crop", "errors", "evals/headlines", "evals/knn", "evals/linear"}
@@ -112,6 +117,37 @@ def test_of_what_can_be_chosen_a_run_s_code_is_what_it_chose_with_all_that_is_im
     one = {name for name in hash_code(tmp_path / "one.py", []) if name.startswith("negatives/")}
     assert {"negatives/by_cluster.py", "negatives/own.py"} <= one
     assert not {"negatives/__init__.py", "negatives/samplers.py"} & one
+
+
+DOTS = """import annulus as lab
+
+class Own(lab.negatives.Ring):
+    def draw(self, scores, own, k, generator, progress=1.0, clusters=None):
+        return lab.Selection(lab.negatives.draw_weighted(scores, own, k, generator).index)
+"""
+TAKEN = {
+    DOTS: ({"samplers", "selection", "by_weight"}, {"__init__", "neighbours", "annealing"}),
+    "import annulus\ninner = annulus.negatives.by_cluster.cave": ({"by_cluster"}, {"__init__", "samplers"}),
+    "import annulus.bounds\nannulus.Selection": ({"selection"}, {"__init__", "by_weight"}),
+    "from annulus import Selection as S": ({"selection"}, {"__init__", "by_weight"}),
+    "import annulus\nroom = annulus.negatives\nroom.cave": ({"__init__", "by_cluster", "by_weight"}, set()),
+}
+
+
+@pytest.mark.parametrize(("source", "of"), TAKEN.items())
+def test_names_that_a_file_takes_by_dots_or_that_are_imported_when_asked_for_have_their_files(tmp_path, source, of):
+    """As a sampler or bound of one's own takes them, which follows the examples in `help`."""
+    (tmp_path / "own.py").write_text(source)
+    reached, others = of
+    found = {name for name in hash_code(tmp_path / "own.py", []) if name.startswith("negatives/")}
+    assert {f"negatives/{name}.py" for name in reached} <= found
+    assert not {f"negatives/{name}.py" for name in others} & found
+
+
+def test_a_relative_import_is_refused_with_a_sentence(tmp_path):
+    (tmp_path / "own.py").write_text("import torch\nfrom .samplers import Sampler\n")
+    with pytest.raises(InputError, match=r"own\.py, line 2: from \.samplers import Sampler is relative .* whole name"):
+        hash_code(tmp_path / "own.py")
 
 
 def test_what_happens_to_be_imported_does_not_count():

@@ -25,12 +25,13 @@ ENTERS_NO_NUMBER = (INTERFACE, *BESIDE, CONFIG, LIBRARY / "pipeline", LIBRARY / 
 def imported_files(*modules: Path, chosen: bool = False) -> set[Path]:
     """Every file of annulus that Python files import, directly or through another one, themselves included.
 
-    Importing a module runs its packages' __init__.py too, so they count, but with `chosen` not those of `CHOICES`: a
-    name that comes through one of these is that of its own file. Imports of config/ only check values, and
-    are not followed; nor are imports for type checkers, which never run: public names are imported when asked for.
+    Importing a module runs its packages' __init__.py too, so they count, but with `chosen` not those of `CHOICES`. A
+    name that comes through a package, also one that is imported when asked for or taken by dots (annulus.Selection),
+    is that of its own file. Imports of config/ only check values, and are not followed; nor are imports for type
+    checkers, which never run.
 
     Raises:
-        InputError: when a file cannot be read.
+        InputError: when a file cannot be read, or has an import relative to its folder.
     """
     seen: set[Path] = set()
     waiting = [module.resolve() for module in modules]
@@ -85,28 +86,66 @@ def is_docstring(file: Path) -> bool:
 
 def _imported_by(file: Path, chosen: bool = False) -> list[Path]:
     names: list[str] = []
-    for node in _statements(_parsed(_read(file))):
+    roots: set[str] = set()  # what `import annulus` is called in the file
+    tree = _parsed(_read(file))
+    for node in _statements(tree):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
+            here = [alias for alias in node.names if alias.name.split(".")[0] == "annulus"]
+            roots |= {alias.asname or "annulus" for alias in here if alias.name == "annulus" or not alias.asname}
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{file}: write absolute imports"
-            through = chosen and node.module in CHOICES
-            names += [] if through else [node.module]
-            names += [
-                _origin(node.module, alias.name) if through else f"{node.module}.{alias.name}" for alias in node.names
-            ]
+            if node.level:
+                raise InputError(
+                    f"{file}, line {node.lineno}: {ast.unparse(node)} is relative to its folder; write the whole name, "
+                    "such as from annulus.negatives.samplers import Sampler"
+                )
+            for alias in node.names:
+                names += _named(node.module, alias.name, chosen)
+    for parts in _taken(tree, roots):
+        names += _attribute(parts, chosen)
     files = [(name, path) for name in names if name.split(".")[0] == "annulus" for path in _files_of(name)]
     return [path for name, path in files if not (chosen and path in CHOICES.values()) or name in CHOICES]
 
 
-def _origin(package: str, name: str) -> str:
-    """The module that a name of one of `CHOICES` is imported from there; the package where it is none of these."""
-    if (CHOICES[package].parent / f"{name}.py").is_file():
-        return f"{package}.{name}"
-    for node in _parsed(_read(CHOICES[package])).body:
-        if isinstance(node, ast.ImportFrom) and name in (alias.asname or alias.name for alias in node.names):
-            return node.module
-    return package
+def _named(module: str, name: str, chosen: bool) -> list[str]:
+    """The modules behind `from module import name`: a name that a package only passes on has its own module."""
+    found = [f"{module}.{name}", *_origins(module, name)]
+    passed_on = len(found) > 1 or (LIBRARY.parent / f"{module}.{name}".replace(".", "/")).with_suffix(".py").is_file()
+    return found if chosen and module in CHOICES and passed_on else [module, *found]
+
+
+def _origins(package: str, name: str) -> list[str]:
+    """The modules that a package's __init__.py has a name from, at once or when it is asked for (`late`)."""
+    file = LIBRARY.parent / package.replace(".", "/") / "__init__.py"
+    if package.split(".")[0] != "annulus" or not file.is_file():
+        return []
+    imports = [node for node in ast.walk(_parsed(_read(file))) if isinstance(node, ast.ImportFrom)]
+    return [node.module for node in imports if name in (alias.asname or alias.name for alias in node.names)]
+
+
+def _taken(tree: ast.Module, roots: set[str]) -> Iterator[list[str]]:
+    """The names that a file takes from the package by dots: [negatives, ring] for annulus.negatives.ring."""
+    inner: set[ast.AST] = set()
+    for node in ast.walk(tree) if roots else ():  # a walk over all expressions, which few files need
+        if node in inner:
+            continue
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.insert(0, node.attr)
+            node = node.value
+            inner.add(node)
+        if parts and isinstance(node, ast.Name) and node.id in roots:
+            yield parts
+
+
+def _attribute(parts: list[str], chosen: bool) -> list[str]:
+    """The modules behind `annulus.negatives.ring`; a package that is taken as a whole counts as a whole."""
+    package = LIBRARY
+    for part in parts:
+        if not (package / part).is_dir():
+            return _named(".".join(package.relative_to(LIBRARY.parent).parts), part, chosen)
+        package /= part
+    return [".".join(package.relative_to(LIBRARY.parent).parts)]
 
 
 def _statements(block: ast.AST) -> Iterator[ast.stmt]:
