@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 from settings import load
+from torch.nn.functional import logsigmoid
 
 from annulus import ContrastConfig, Selection, bounds, negatives
 from annulus.bounds import BOUNDS
@@ -71,6 +72,10 @@ FAULTY = {
     "of torch": (
         drawing(lambda scores, own, k, generator, *_: torch.multinomial(scores.softmax(1), 8, generator=generator)),
         r"Mine.draw fails on made-up scores: TypeError: .*\(test_methods_trial.py, line \d+\); its generator is for",
+    ),
+    "more columns": (
+        drawing(lambda scores, *_: scores.topk(1024).indices),
+        "Mine.draw fails on made-up scores: RuntimeError: .* where 256 columns are too few for it, raise annulus.Input",
     ),
     "the same row": (
         drawing(lambda scores, *_: scores.topk(8).indices),
@@ -149,6 +154,12 @@ def bound(loss=bounds.infonce, ceiling=lambda positives, negatives: (negatives /
     return type("Mine", (bounds.Bound,), kinds | {"ceiling": lambda self, *numbers: ceiling(*numbers[:2])})()
 
 
+class OneWay(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, scores):
+        return scores.mean()
+
+
 BOUND_FAULTS = {
     "below 0": (AsBound(), "the bound of AsBound, .* is 100 nats where scores tell the positive apart, and not 2.7"),
     "its ceiling": (
@@ -157,14 +168,21 @@ BOUND_FAULTS = {
     ),
     "its sign": (
         bound(lambda positives, negatives: 200 - bounds.infonce(positives, negatives), lambda *_: torch.tensor(2.0)),
-        "the loss of Mine is 200 where scores tell the positive apart, and 197.2 where all are equal; turn its sign",
+        "the loss of Mine rises with the positives' scores where scores are all equal; turn its sign",
     ),
     "no mean": (
         bound(lambda positives, negatives: negatives.logsumexp(dim=1) - positives[:, 0]),
         r"the loss of Mine is of shape \(32,\); give a finite number with a gradient|Actual value: f32\[32\]",
     ),
     "no gradient": (bound(lambda *scores: bounds.infonce(*scores).detach()), "the loss of Mine has no gradient"),
-    "not finite": (bound(lambda *scores: bounds.infonce(*scores) / 0), "the loss of Mine is inf; give"),
+    "not finite": (
+        bound(lambda *scores: bounds.infonce(*scores) / 0),
+        "the loss of Mine is inf where scores are all equal; give",
+    ),
+    "in its gradient": (
+        bound(lambda positives, negatives: OneWay.apply(positives) - OneWay.apply(negatives)),
+        "the gradient of Mine fails on made-up scores: .*; a loss is made of functions that torch can differentiate",
+    ),
     "an error": (
         bound(lambda positives, negatives: positives @ negatives),
         r"the loss or ceiling of Mine fails on made-up scores: RuntimeError: .*\(test_methods_trial.py, line \d+\)",
@@ -183,6 +201,13 @@ def test_right_bounds_pass_and_a_loss_that_is_none_reports_infonce_of_the_same_s
         try_bound(right)
         with torch.device("meta"), torch.inference_mode():
             try_bound(right)
+    for dtype in (torch.bfloat16, torch.float16):
+        torch.set_default_dtype(dtype)
+        try:
+            try_bound(bounds.InfoNCE(eqco_alpha=100.0 if dtype == torch.bfloat16 else 1000.0))  # by these rounded up
+            assert torch.get_default_dtype() == dtype
+        finally:
+            torch.set_default_dtype(torch.float32)
     positives, others = torch.randn(6, 1, generator=generator), torch.randn(6, 9, generator=generator)
     others[0, 3:] = -torch.inf
     counts = torch.tensor([3] + [9] * 5)
@@ -195,6 +220,53 @@ def test_right_bounds_pass_and_a_loss_that_is_none_reports_infonce_of_the_same_s
     assert float(found.loss_nats) == pytest.approx(float(Decoupled().loss(positives, others)))
     assert found.loss.requires_grad
     assert not found.bound_nats.requires_grad
+
+
+def spectral(positives, negatives):
+    """HaoChen et al. 2021, arXiv:2106.04156, Eq. 6: its squares grow with any large score."""
+    return -2 * positives[:, 0].mean() + negatives.square().mean()
+
+
+def regularised(positives, negatives):
+    """As Bardes et al. 2022, arXiv:2105.04906: the distance of the two views, and a variance of at least 1."""
+    spread = (negatives.var(dim=0) + 1e-4).sqrt()
+    return (1 - positives / 10).square().mean() + (1 - spread).relu().mean()
+
+
+def sigmoid(positives, negatives):
+    """Zhai et al. 2023, arXiv:2303.15343, with bias -3."""
+    return -(logsigmoid(positives[:, 0] - 3) + logsigmoid(3 - negatives).sum(dim=1)).mean()
+
+
+@pytest.mark.parametrize("loss", [spectral, regularised, sigmoid])
+def test_losses_of_the_literature_pass(loss):
+    kinds = {"loss": lambda self, positives, negatives, training: loss(positives, negatives)}
+    try_bound(type("Mine", (bounds.Loss,), kinds)())
+
+
+class Learning(bounds.Bound):
+    """A loss with a layer of its own, whose weights and dropout come from torch's own random state."""
+
+    def begin(self):
+        return Layer()
+
+
+class Layer(torch.nn.Module):
+    neighbours = "refused"
+
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Linear(1, 1)
+
+    def estimate(self, positives, negatives, *further):
+        kept = torch.nn.functional.dropout(negatives, 0.1)
+        return Decoupled().estimate(positives * self.scale.weight, kept, *further)
+
+
+def test_a_trial_of_what_draws_from_torch_s_own_random_state_leaves_that_as_it_was():
+    before = torch.get_rng_state()
+    try_bound(Learning())
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_all_choices_of_params_yaml_pass_and_one_that_fails_is_named_by_its_keys(monkeypatch):

@@ -64,7 +64,7 @@ def try_bound(bound: Bound) -> None:
     """Refuse a bound that is none by its own numbers.
 
     Raises:
-        InputError: when its loss is no finite number with a gradient, or rises where scores tell the positive apart;
+        InputError: when its loss is no finite number with a gradient, or of equal scores rises with the positives';
             when the bound is above 0 for equal scores, or exceeds its ceiling.
     """
     if world_size() == 1:  # else a process may be here alone, and some losses send numbers
@@ -73,11 +73,11 @@ def try_bound(bound: Bound) -> None:
 
 
 def _try_bound(bound: Bound) -> None:
-    name, chance = type(bound).__name__, math.inf
+    name = type(bound).__name__
     for apart, most in ((0.0, 0.0), (APART, math.inf)):
-        positives = torch.full((QUERIES, 1), apart, dtype=torch.float32, requires_grad=True)
-        negatives = torch.full((QUERIES, NEGATIVES), -apart, dtype=torch.float32)
-        counts = torch.full((QUERIES,), NEGATIVES)
+        where = "where scores tell the positive apart" if apart else "where scores are all equal"
+        positives = torch.full((QUERIES, 1), apart, requires_grad=True)
+        negatives, counts = torch.full((QUERIES, NEGATIVES), -apart), torch.full((QUERIES,), NEGATIVES)
         every = torch.cat([positives.detach(), negatives], dim=1)
         with _naming(f"the loss or ceiling of {name}", "both are functions of scores or numbers of them, and tensors"):
             try:
@@ -88,25 +88,26 @@ def _try_bound(bound: Bound) -> None:
         if loss.ndim or not loss.isfinite() or not loss.requires_grad:
             fault = f"is of shape {tuple(loss.shape)}" if loss.ndim else f"is {loss.item():.4g}"
             fault = fault if loss.requires_grad else "has no gradient"
-            raise InputError(f"the loss of {name} {fault}; give a finite number with a gradient, a mean over queries")
-        if loss > chance:
             raise InputError(
-                f"the loss of {name} is {loss.item():.4g} where scores tell the positive apart, and {chance:.4g} where "
-                "all are equal; turn its sign"
+                f"the loss of {name} {fault} {where}; give a finite number with a gradient, a mean over queries"
             )
+        # Of a loss of squares, such as the spectral one, the value says nothing: it grows with any large scores.
+        with _naming(f"the gradient of {name}", "a loss is made of functions that torch can differentiate"):
+            (slope,) = torch.autograd.grad(loss, positives, allow_unused=True)
+        if not apart and slope is not None and slope.sum() > 0:
+            raise InputError(f"the loss of {name} rises with the positives' scores {where}; turn its sign")
         nats, ceiling = float(found.bound_nats), float(found.ceiling_nats)
         if nats > min(most, ceiling) + NATS:
             raise InputError(
-                f"the bound of {name}, its ceiling less its loss, is {nats:.4g} nats where scores "
-                f"{'tell the positive apart' if apart else 'are all equal'}, and not {min(most, ceiling):.4g} at most; "
-                "mend its ceiling, or derive a loss that is no bound from annulus.bounds.Loss"
+                f"the bound of {name}, its ceiling less its loss, is {nats:.4g} nats {where}, and not "
+                f"{min(most, ceiling):.4g} at most; mend its ceiling, or derive a loss that is no bound from "
+                "annulus.bounds.Loss"
             )
-        chance = loss.item()
 
 
 def _made_up() -> tuple[Float[Tensor, "b n"], Int[Tensor, "b"]]:
     """Scores, each row of them repeated, and the queries' own columns."""
-    scores = 3 * torch.randn(ROWS, COLUMNS, generator=torch.Generator().manual_seed(0), dtype=torch.float32)
+    scores = 3 * torch.randn(ROWS, COLUMNS, generator=torch.Generator().manual_seed(0))
     return scores.repeat_interleave(REPEATS, dim=0), torch.arange(ROWS).repeat_interleave(REPEATS)
 
 
@@ -120,7 +121,10 @@ def _asked(
         each = torch.arange(COLUMNS, dtype=torch.int32)[None]
         columns = each if clustering == "images" else each.repeat(clustering.runs, 1) % min(clustering.clusters, 8)
         clusters = Clusters(columns, columns[:, own])
-    advice = "its generator is for the functions of annulus.negatives, such as draw_weighted, ring and fractions"
+    advice = (
+        "its generator is for the functions of annulus.negatives, such as draw_weighted, ring and fractions; where "
+        f"{COLUMNS} columns are too few for it, raise annulus.InputError"
+    )
     with _naming(f"{type(sampler).__name__}.draw", advice):
         try:
             answer = sampler.draw(scores, own, k, random, progress, clusters)
@@ -149,9 +153,14 @@ def _alike(counts: Int[Tensor, "rows n"], members: Bool[Tensor, "rows n"]) -> bo
 
 @contextmanager
 def _usual() -> Iterator[None]:
-    """Context with a CPU and gradients, whatever the caller has chosen."""
-    with torch.device("cpu"), torch.inference_mode(False), torch.enable_grad():
-        yield
+    """Context with a CPU, float32 and gradients, whatever the caller has chosen; random numbers go on as without it."""
+    chosen = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(torch.float32)
+        with torch.device("cpu"), torch.inference_mode(False), torch.enable_grad(), torch.random.fork_rng(devices=[]):
+            yield
+    finally:
+        torch.set_default_dtype(chosen)
 
 
 @contextmanager
