@@ -153,11 +153,12 @@ def _alike(counts: Int[Tensor, "rows n"], members: Bool[Tensor, "rows n"]) -> bo
 
 @contextmanager
 def _usual() -> Iterator[None]:
-    """Context with a CPU, float32 and gradients, whatever the caller has chosen; random numbers go on as without it."""
+    """Context with a CPU, float32, gradients and torch's random state of seed 0, whatever the caller has, and keeps."""
     chosen = torch.get_default_dtype()
     try:
         torch.set_default_dtype(torch.float32)
         with torch.device("cpu"), torch.inference_mode(False), torch.enable_grad(), torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(0)  # torch.manual_seed would seed GPUs too
             yield
     finally:
         torch.set_default_dtype(chosen)
