@@ -112,7 +112,13 @@ def run() -> None:
         known = sorted(str(path.relative_to(FOLDER).with_suffix("")) for path in FOLDER.rglob("[!_]*.py"))
         raise SystemExit(f"ERROR: no stage {name!r}; name one of {', '.join(known)}")
     del sys.argv[0]
-    runpy.run_path(str(script), run_name="__main__")
+    try:
+        runpy.run_path(str(script), run_name="__main__")
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith("annulus."):
+            raise
+        way_out = "`git add` its file: a queued experiment has only those that git knows"
+        raise SystemExit(f"ERROR: {error}; {way_out}") from None
 
 
 if __name__ == "__main__":

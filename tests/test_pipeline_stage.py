@@ -334,6 +334,21 @@ def stages(*words: str, folder: Path, **environment: str) -> subprocess.Complete
     return subprocess.run(command, cwd=folder, env=inherited | environment, capture_output=True, text=True)
 
 
+def test_a_file_of_the_library_that_a_queued_experiment_lacks_is_named_with_a_way_out(tmp_path):
+    """DVC copies what git knows: not a new sampler's file, which the package of samplers imports already."""
+    for part in ("stages", "src"):
+        shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__"))
+    choices = tmp_path / "src/annulus/negatives/__init__.py"
+    choices.write_text(choices.read_text() + "from annulus.negatives.own_sampler import Own\n")
+    command = [warm.folder() / "python", "stages", "check", "--checked", "checked", "--params", f"{ROOT}/params.yaml"]
+    done = subprocess.run(command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": ""}, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "ERROR: No module named 'annulus.negatives.own_sampler'; `git add` its file: a queued experiment has only "
+        "those that git knows\n"
+    )
+
+
 def test_a_stage_runs_with_the_code_of_its_own_checkout_and_one_that_is_not_there_is_named(tmp_path):
     """Whatever annulus the environment would import, and from any folder."""
     (tmp_path / "annulus").mkdir()
