@@ -27,10 +27,11 @@ def test_code_is_a_file_and_what_computes_of_what_it_imports_wherever_it_lies(tm
     assert hash_code(tmp_path / "another.py") == code
     (tmp_path / "another.py").write_text(f"{imports}a = 1\n")
     assert {name for name, digest in hash_code(tmp_path / "another.py").items() if digest != code[name]} == {"script"}
-    (tmp_path / "another.c").write_text("int a = 1;\n")
-    with_c = hash_code(tmp_path / "another.py")
-    (tmp_path / "another.c").write_text("int a = 2;\n")
-    assert hash_code(tmp_path / "another.py")["script"] != with_c["script"], "what stands beside it in C is its part"
+    for suffix in ("c", "cpp", "cu", "h"):
+        (tmp_path / f"another.{suffix}").write_text("int a = 1;\n")
+        before = hash_code(tmp_path / "another.py")
+        (tmp_path / f"another.{suffix}").write_text("int a = 2;\n")
+        assert hash_code(tmp_path / "another.py")["script"] != before["script"], "what stands beside it is its part"
     with pytest.raises(InputError, match=r"cannot read .*none\.py: No such file .*; get the repository's own version"):
         hash_code(tmp_path / "none.py")
 

@@ -19,6 +19,7 @@ NAMES = ("errors", "late", "settings", "device/threads", "device/copies")
 BESIDE = [LIBRARY / f"{name}.py" for name in NAMES]
 # Packages whose __init__ only names what is chosen from, in params.yaml and by users.
 CHOICES = {f"annulus.{room}": LIBRARY / room / "__init__.py" for room in ("bounds", "methods", "negatives")}
+COMPILED = (".c", ".cpp", ".cu", ".h")
 ENTERS_NO_NUMBER = (INTERFACE, *BESIDE, CONFIG, LIBRARY / "pipeline", LIBRARY / "running")
 
 
@@ -51,7 +52,7 @@ def hash_code(module: Path, chosen: Iterable[type] | None = None) -> dict[str, s
     `chosen`: the classes that it takes of `CHOICES`. Another bound, method or sampler in a file of its own then leaves
     it as it is.
 
-    A file that stands beside another in C, by the same name, counts as a part of it.
+    A file that stands beside another in C, C++ or CUDA, by the same name, counts as a part of it.
     Keys are paths within annulus, since checkouts differ in theirs. Files that only read, write and report are left
     out, and so are those with only a docstring: an edit there must not cost hours of training.
 
@@ -60,7 +61,7 @@ def hash_code(module: Path, chosen: Iterable[type] | None = None) -> dict[str, s
     """
     return {
         file.relative_to(LIBRARY).as_posix() if file.is_relative_to(LIBRARY) else "script": hashlib.sha256(
-            b"".join(_read(part) for part in (file, file.with_suffix(".c")) if part == file or part.is_file())
+            b"".join(_read(part) for part in (file, *map(file.with_suffix, COMPILED)) if part == file or part.is_file())
         ).hexdigest()
         for file in sorted(_files(module, chosen))
         if computes(file)
