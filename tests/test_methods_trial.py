@@ -160,7 +160,23 @@ class OneWay(torch.autograd.Function):
         return scores.mean()
 
 
+class Unlimited(bounds.Bound):
+    """Nguyen et al. 2010, arXiv:0809.0853: a bound without a ceiling."""
+
+    def loss(self, positives, negatives, training=0.0):
+        return (negatives - 1).exp().mean() - positives.mean()
+
+    def estimate(self, positives, negatives, *further):
+        loss = self.loss(positives, negatives)
+        return bounds.Estimate(loss, loss.detach(), -loss.detach(), torch.tensor(torch.inf))
+
+
 BOUND_FAULTS = {
+    "no ceiling": (
+        Unlimited(),
+        "the bound of Unlimited is -0.3679 nats, and its ceiling inf, where scores are all equal; give finite numbers, "
+        "which metrics are; derive a loss without a ceiling from annulus.bounds.Loss",
+    ),
     "below 0": (AsBound(), "the bound of AsBound, .* is 100 nats where scores tell the positive apart, and not 2.7"),
     "its ceiling": (
         bound(ceiling=lambda positives, negatives: negatives.sum().float()),

@@ -65,7 +65,8 @@ def try_bound(bound: Bound) -> None:
 
     Raises:
         InputError: when its loss is no finite number with a gradient, or of equal scores rises with the positives';
-            when the bound is above 0 for equal scores, or exceeds its ceiling.
+            when the bound or its ceiling is no finite number, the bound is above 0 for equal scores, or exceeds its
+            ceiling.
     """
     if world_size() == 1:  # else a process may be here alone, and some losses send numbers
         with _usual():
@@ -97,6 +98,11 @@ def _try_bound(bound: Bound) -> None:
         if not apart and slope is not None and slope.sum() > 0:
             raise InputError(f"the loss of {name} rises with the positives' scores {where}; turn its sign")
         nats, ceiling = float(found.bound_nats), float(found.ceiling_nats)
+        if not math.isfinite(nats + ceiling):
+            raise InputError(
+                f"the bound of {name} is {nats:.4g} nats, and its ceiling {ceiling:.4g}, {where}; give finite numbers, "
+                "which metrics are; derive a loss without a ceiling from annulus.bounds.Loss"
+            )
         if nats > min(most, ceiling) + NATS:
             raise InputError(
                 f"the bound of {name}, its ceiling less its loss, is {nats:.4g} nats {where}, and not "
