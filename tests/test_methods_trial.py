@@ -75,7 +75,16 @@ FAULTY = {
     ),
     "more columns": (
         drawing(lambda scores, *_: scores.topk(1024).indices),
-        "Mine.draw fails on made-up scores: RuntimeError: .* where 256 columns are too few for it, raise annulus.Input",
+        "Mine.draw fails on made-up scores: RuntimeError: .* where 256 columns or 8 negatives are too few for it, "
+        "raise annulus.InputError",
+    ),
+    "while it anneals": (
+        drawing(
+            lambda scores, own, k, generator, progress, *_: negatives.ball(
+                scores, own, {0.0: 1.0, 1.0: 0.1}[progress], k, generator
+            )
+        ),
+        "Mine.draw fails on made-up scores: KeyError: 0.5",
     ),
     "the same row": (
         drawing(lambda scores, *_: scores.topk(8).indices),

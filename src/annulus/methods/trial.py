@@ -40,7 +40,8 @@ def try_sampler(sampler: Sampler, negatives: Count) -> None:
 def _try_sampler(sampler: Sampler, negatives: Count) -> None:
     name = f"{type(sampler).__name__}.draw"
     scores, own = _made_up()
-    _asked(sampler, scores, own, DRAWN, 0.0)
+    for progress in (0.0, 0.5):
+        _asked(sampler, scores, own, DRAWN, progress)
     drawn, again, whole = (_asked(sampler, scores, own, k, 1.0) for k in (DRAWN, DRAWN, "all"))
     if isinstance(drawn, InputError) or isinstance(again, InputError):
         return
@@ -129,7 +130,7 @@ def _asked(
         clusters = Clusters(columns, columns[:, own])
     advice = (
         "its generator is for the functions of annulus.negatives, such as draw_weighted, ring and fractions; where "
-        f"{COLUMNS} columns are too few for it, raise annulus.InputError"
+        f"{COLUMNS} columns or {DRAWN} negatives are too few for it, raise annulus.InputError"
     )
     with _naming(f"{type(sampler).__name__}.draw", advice):
         try:
