@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from annulus.config.file import checked
-from annulus.config.params import filled, plain
+from annulus.config.params import filled, one_of, plain
 from annulus.errors import InputError
 from annulus.settings import Fraction, Rule, Section, Steps
 
@@ -48,6 +48,14 @@ def test_a_rule_refuses_a_value_by_its_key_and_where_a_section_is_made_by_hand()
         Whole(pairs=3, more=[])
     with pytest.raises(InputError, match=r"^pairs 'two': give a whole number$"):
         Whole(pairs="two", more=[])
+
+
+def test_a_class_that_is_no_dataclass_is_named_with_a_way_out():
+    class Own(Section):
+        share: Fraction
+
+    with pytest.raises(InputError, match=r"test_settings: Own is no dataclass, .*; write @dataclass\(frozen=True\)"):
+        one_of("Sections", {"own": Own})
 
 
 def test_a_number_of_numpy_and_one_that_may_be_none_are_checked_as_python_s_own():

@@ -7,7 +7,7 @@ stands in the section's `__post_init__`.
 
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import cache
 from numbers import Integral, Real
 from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
@@ -61,7 +61,16 @@ class Section:
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-        """The file's keys and values make the section."""
+        """The file's keys and values make the section.
+
+        Raises:
+            InputError: when the class is no dataclass, and so has no fields.
+        """
+        if not is_dataclass(cls):
+            raise InputError(
+                f"{cls.__module__}: {cls.__name__} is no dataclass, so that params.yaml has no keys for it; write "
+                "@dataclass(frozen=True) above the class"
+            )
         schema = handler(source)
         schema["strict"] = False  # of the section, not of its values: pydantic would take no keys and values
         for field in schema["schema"]["fields"]:
