@@ -193,6 +193,7 @@ def test_groups_set_for_the_clusters_are_left_out_of_a_queue_s_negatives(monkeyp
     monkeypatch.setattr(Cave, "draw", drawn)
     cave = replace(cases.CAVE, outer=1.0, runs=1)
     method, video = cases.method_of(cases.PARAMS["moco"], cases.config_of(cave)), torch.arange(cases.IMAGES) // 10
+    chosen.clear()  # of the trial on made-up scores
     method.contrasts[0].clusters.fill_(-1)  # as before the first epoch
     with pytest.raises(InputError, match=r"Cave or the neighbours need clusters .*; call the method's before_epoch"):
         method.loss(cases.VIEWS[cases.Given], cases.INDEX)
@@ -221,8 +222,8 @@ class Asking(Uniform):
 
 @pytest.mark.parametrize("name", cases.PARAMS)
 def test_a_sampler_that_asks_is_told_the_image_of_each_column_and_of_each_query(name):
-    told.clear()
     setting = Setting(cases.config_of(Asking()), cases.IMAGES, cases.IMAGES, cases.QUEUE, cases.SEED, cases.CPU)
+    told.clear()  # of the trial on made-up scores
     params, encoder = cases.PARAMS[name], cases.Given(torch.Generator().manual_seed(2))
     method = params.method(encoder, params, setting).double()
     method.before_epoch(0, cases.images_embedded)  # clusters nothing: each image stays its own

@@ -138,7 +138,7 @@ class Learned:
 
 
 def test_estimates_go_on_where_their_trainings_stood(tmp_path, monkeypatch, empty_checkout):
-    trials = Namespace(splits=Namespace(hashes={}), code={}, device=torch.device("cpu"))
+    trials = Namespace(splits=Namespace(hashes={}), code=Namespace(of=lambda trial: {}), device=torch.device("cpu"))
     trials.training = lambda trial: Learned(trial.run.seed)
     monkeypatch.setattr(estimates, "Trials", lambda splits: trials)
     monkeypatch.setattr(estimates, "load_splits", lambda folder: None)
