@@ -51,12 +51,8 @@ def counted(
     Raises:
         InputError: when it can draw none.
     """
-    counts = torch.zeros_like(scores, dtype=torch.int64)
-    for _ in range(DRAWS // AT_A_TIME):
-        drawn = sampler.draw(scores, self_index, AT_A_TIME, random, progress, clusters)
-        kept = torch.ones_like(drawn.index) if drawn.mask is None else drawn.mask.long()
-        counts.scatter_add_(1, drawn.index, kept)
-    return counts
+    draws = (sampler.draw(scores, self_index, AT_A_TIME, random, progress, clusters) for _ in range(DRAWS // AT_A_TIME))
+    return sum(drawn.occurrences(scores) for drawn in draws)
 
 
 def radii(similarity: Float[Tensor, "q n"], chosen: Bool[Tensor, "q n"]) -> tuple[float, float]:

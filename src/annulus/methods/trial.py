@@ -25,6 +25,20 @@ FAR = 10.0  # standard deviations of chi-squared: such is the draw by weights th
 QUERIES, NEGATIVES, APART, NATS = 32, 15, 50.0, 1e-3  # of a bound
 
 
+@contextmanager
+def _usual() -> Iterator[None]:
+    """Context with a CPU, float32, gradients and torch's random state of seed 0, whatever the caller has, and keeps."""
+    chosen = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(torch.float32)
+        with torch.device("cpu"), torch.inference_mode(False), torch.enable_grad(), torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(0)  # torch.manual_seed would seed GPUs too
+            yield
+    finally:
+        torch.set_default_dtype(chosen)
+
+
+@_usual()
 def try_sampler(sampler: Sampler, negatives: Count) -> None:
     """Refuse a sampler that draws otherwise than it says; one whose set is empty with so few columns is not tried.
 
@@ -33,11 +47,6 @@ def try_sampler(sampler: Sampler, negatives: Count) -> None:
             state, or the query's own, or draws the columns of its set, which it gives for k "all", not alike; when it
             has no set, and all `negatives` are asked for.
     """
-    with _usual():
-        _try_sampler(sampler, negatives)
-
-
-def _try_sampler(sampler: Sampler, negatives: Count) -> None:
     name = f"{type(sampler).__name__}.draw"
     scores, own = _made_up()
     for progress in (0.0, 0.5):
@@ -61,6 +70,7 @@ def _try_sampler(sampler: Sampler, negatives: Count) -> None:
         )
 
 
+@_usual()
 def try_bound(bound: Bound) -> None:
     """Refuse a bound that is none by its own numbers.
 
@@ -69,12 +79,8 @@ def try_bound(bound: Bound) -> None:
             when the bound or its ceiling is no finite number, the bound is above 0 for equal scores, or exceeds its
             ceiling.
     """
-    if world_size() == 1:  # else a process may be here alone, and some losses send numbers
-        with _usual():
-            _try_bound(bound)
-
-
-def _try_bound(bound: Bound) -> None:
+    if world_size() > 1:  # a process may be here alone, and some losses send numbers
+        return
     name = type(bound).__name__
     for apart, most in ((0.0, 0.0), (APART, math.inf)):
         where = "where scores tell the positive apart" if apart else "where scores are all equal"
@@ -145,9 +151,7 @@ def _asked(
 
 def _counts(drawn: Selection, scores: Float[Tensor, "b n"]) -> Int[Tensor, "rows n"]:
     """The number of times that each column was drawn for each row of scores."""
-    ones = torch.ones_like(drawn.index) if drawn.mask is None else drawn.mask.long()
-    counts = torch.zeros_like(scores, dtype=torch.int64).scatter_add_(1, drawn.index, ones)
-    return counts.view(ROWS, REPEATS, COLUMNS).sum(dim=1)
+    return drawn.occurrences(scores).view(ROWS, REPEATS, COLUMNS).sum(dim=1)
 
 
 def _alike(counts: Int[Tensor, "rows n"], members: Bool[Tensor, "rows n"]) -> bool:
@@ -156,19 +160,6 @@ def _alike(counts: Int[Tensor, "rows n"], members: Bool[Tensor, "rows n"]) -> bo
     expected = (counts.sum(dim=1) / size)[:, None]
     chi_squared = ((counts - expected).square() * members / expected).sum(dim=1)
     return not counts[~members].any() and bool((chi_squared <= size + FAR * (2 * size).sqrt()).all())
-
-
-@contextmanager
-def _usual() -> Iterator[None]:
-    """Context with a CPU, float32, gradients and torch's random state of seed 0, whatever the caller has, and keeps."""
-    chosen = torch.get_default_dtype()
-    try:
-        torch.set_default_dtype(torch.float32)
-        with torch.device("cpu"), torch.inference_mode(False), torch.enable_grad(), torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(0)  # torch.manual_seed would seed GPUs too
-            yield
-    finally:
-        torch.set_default_dtype(chosen)
 
 
 @contextmanager

@@ -54,10 +54,13 @@ class Selection:
                 return self.mask
             others = ~own_columns(scores, self.own)
             return others if self.mask is None else others & self.mask
-        counts = torch.zeros_like(scores, dtype=torch.int32)
-        kept = torch.ones_like(self.index, dtype=torch.int32) if self.mask is None else self.mask.int()
         # A place that is left out may repeat a selected column: a sum keeps that column, whatever the order.
-        return counts.scatter_add_(1, self.index, kept) > 0
+        return self.occurrences(scores) > 0
+
+    def occurrences(self, scores: Num[Tensor, "b n"]) -> Int[Tensor, "b n"]:
+        """The number of times that each column stands in the index, without the places that are left out."""
+        kept = torch.ones_like(self.index, dtype=torch.int32) if self.mask is None else self.mask.int()
+        return torch.zeros_like(scores, dtype=torch.int32).scatter_add_(1, self.index, kept)
 
 
 def gather(scores: Scores, *selections: Selection) -> list[Float[Tensor, "b _"]]:

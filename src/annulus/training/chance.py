@@ -26,9 +26,10 @@ def near_chance(histories: Mapping[int, Sequence[Mapping[str, Number]]]) -> str 
     first, last = next(iter(still.values()))
     return (
         f"seeds {', '.join(map(str, still))} end near chance: bound {last['bound_nats']:.2f} nats (0 by chance), loss "
-        f"{first['loss_nats']:.2f} to {last['loss_nats']:.2f} nats from first epoch to last. That is no result: "
-        "raise scales.SCALE.pretrain.epochs (few images make few steps), or learning_rate. Only with hard negatives "
-        "(ball, ring, cave) may an encoder have learned all the same; then compare kNN with that of sampler: uniform"
+        f"{first['loss_nats']:.2f} to {last['loss_nats']:.2f} nats from first epoch to last. With hard "
+        "negatives (ball, ring, cave) an encoder may have learned all the same: compare kNN with that of sampler: "
+        "uniform. Else that is no result: raise scales.SCALE.pretrain.epochs (few images make few steps), or "
+        "learning_rate"
     )
 
 

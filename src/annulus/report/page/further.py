@@ -103,7 +103,7 @@ def _swept(stated: Mapping[str, Any], name: str, row: Row) -> str:
 
 
 def _told(rows: Sequence[Row]) -> str:
-    """How many differ from their base by the linear probe."""
+    """The verdicts on the linear probe's differences from the base, counted."""
     words = [str(row["linear_verdict"]) for row in rows if "linear_verdict" in row]
     compared = [word for word in words if word not in ("base", *WITHOUT_VERDICT)]
     if not compared:

@@ -40,7 +40,7 @@ def of_points(caption: str, rows: Sequence[Mapping[str, object]], swept: str) ->
 
 
 def of_measurements(caption: str, rows: Sequence[Mapping[str, object]], swept: str) -> Table:
-    """What else was measured at the points of a part, each number with half of its 95 % interval.
+    """The further numbers of a part's points, each number with half of its 95 % interval.
 
     Raises:
         ValueError: when a column is missing or holds no number.
