@@ -164,7 +164,7 @@ def test_a_killed_pretraining_goes_on_and_ends_in_the_same_bytes_and_what_dvc_di
     assert metrics_of(checkout) == before
     again = checkout.dvc("repro", "-f", "-s", "pretrain")  # as where DVC's disk was full
     assert ran(again) == ["pretrain"]
-    assert "epoch" not in again
+    assert not re.search(r"epoch \d", again)  # no line of progress; the warning of chance speaks of epochs
     assert checkout.output_hash(*encoders) == committed
     assert list(checkout.folder.glob(".annulus/checkpoints/pretrain/*"))
     checkout.dvc("repro", "-f", "-s", "embed")
