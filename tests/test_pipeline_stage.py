@@ -111,6 +111,23 @@ def test_a_stage_that_dvc_runs_says_where_and_which_files_are_its_own(tmp_path, 
         assert run.matches(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("folder", "said"), [(".", "\nWhat `-S` set stays in params.yaml: .*`make restore`"), (".dvc/tmp/exps/tmp1", "")]
+)
+def test_a_mistake_in_dvc_exp_run_says_that_its_values_stay_but_a_queued_one_s_do_not(
+    tmp_path, argv, monkeypatch, folder, said
+):
+    monkeypatch.setenv("DVC_EXP_BASELINE_REV", "8ce8c22")
+    (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+    monkeypatch.chdir(tmp_path / folder)
+
+    def failing(params, paths):
+        raise InputError("images: 3 are too few")
+
+    with pytest.raises(SystemExit, match=rf"^ERROR: images: 3 are too few{said}$"):
+        run_stage(failing, READS, PATHS, argv)
+
+
 def test_resume_state_is_forgotten_only_when_the_files_are_there(tmp_path, argv):
     seen = []
     results = Results({"k": 1}, [{"epoch": 1}], written=lambda: seen.append((tmp_path / "m/knn.csv").exists()))

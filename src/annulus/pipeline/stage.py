@@ -2,6 +2,7 @@
 
 import argparse
 import logging
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -122,4 +123,11 @@ def one_sentence() -> Iterator[None]:
     except InputError as error:
         if not first():  # mostly the first says the same, and torchrun stops all others once one has ended
             time.sleep(FIRST_SPEAKS_SECONDS)
-        raise SystemExit(f"ERROR: {error}") from None
+        raise SystemExit(f"ERROR: {error}{_left_by_dvc()}") from None
+
+
+def _left_by_dvc() -> str:
+    """A line for a mistake in `dvc exp run`, whose values stay for the next run to read, unless it was queued."""
+    if "DVC_EXP_BASELINE_REV" not in os.environ or ".dvc" in Path.cwd().parts:
+        return ""
+    return "\nWhat `-S` set stays in params.yaml: set it right in the next run, or `make restore`"
