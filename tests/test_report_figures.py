@@ -7,7 +7,7 @@ import pytest
 import report_root
 from report_root import Parsed
 
-from annulus.report.figures.drawing import CSS, looks, numbers, panels, svg
+from annulus.report.figures.drawing import CSS, finish, looks, numbers, panels, svg
 from annulus.report.figures.gains import GENERATED, compared, finding, gains, told
 from annulus.report.figures.plots import PLOTS, comparisons
 from annulus.report.page.shown import figure
@@ -43,6 +43,14 @@ def test_every_figure_is_drawn_from_its_files_with_labelled_axes(metrics):
     for plot in PLOTS:
         for axes in drawn(plot, metrics).axes:
             assert all((axes.get_xlabel(), axes.get_ylabel(), axes.lines or axes.collections)), plot.name
+
+
+@pytest.mark.parametrize(("label", "halves"), [("epoch", False), ("temperature", True)])
+def test_ticks_of_epochs_are_whole_and_those_of_other_numbers_need_not_be(label, halves):
+    _, (axes,) = panels("five epochs")
+    axes.plot([1, 5], [30.0, 40.0])
+    finish(axes, label, "percent")
+    assert any(tick % 1 for tick in axes.get_xticks()) == halves
 
 
 def halves_of(container):

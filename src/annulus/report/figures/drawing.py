@@ -13,7 +13,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation
 
 from annulus.report.figures.compact import compact
@@ -172,6 +172,8 @@ def finish(axes: Axes, x: str, y: str, log_x: bool = False, log_y: bool = False,
     """Labels with their units, logarithmic axes with plain numbers at `ticks`, and a legend where there is a choice."""
     axes.set_xlabel(x)
     axes.set_ylabel(y)
+    if x == "epoch":  # of which there is no half
+        axes.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
     letters = 66 if len(axes.figure.axes) == 1 else 48  # about as many fit under the axis
     if log_x:
         axes.set_xscale("log")
