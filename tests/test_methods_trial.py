@@ -53,6 +53,16 @@ class Apart(Own):
         return Selection(closest.index.gather(1, order[:, :k]))
 
 
+class Common(negatives.Sampler):
+    """The same columns for all queries of a batch, but for each query's own."""
+
+    def draw(self, scores, self_index, k, generator, progress=1.0, clusters=None):
+        if k == "all":
+            return negatives.uniform(scores, self_index, k, generator)
+        columns = (negatives.fractions(1, k, generator) * scores.shape[1]).long().expand(len(scores), k)
+        return Selection(columns, columns != self_index[:, None])
+
+
 class Images(Set):
     """Of images with an odd number, which a queue's columns say."""
 
@@ -127,9 +137,9 @@ def test_a_sampler_that_draws_otherwise_than_it_says_is_refused_where_a_contrast
 
 
 def test_right_samplers_pass_with_a_set_or_without_whatever_the_caller_has_chosen():
-    for sampler in (Own(), Alike(), Apart(), Images(), negatives.Ring(inner=0.0001, outer=0.001)):
+    for sampler in (Own(), Alike(), Apart(), Common(), Images(), negatives.Ring(inner=0.0001, outer=0.001)):
         try_sampler(sampler, 4)
-    for sampler in (Alike(), Apart(), Images()):
+    for sampler in (Alike(), Apart(), Common(), Images()):
         try_sampler(sampler, "all")
     before = torch.get_default_dtype()
     with torch.device("meta"), torch.inference_mode():

@@ -63,7 +63,7 @@ def try_sampler(sampler: Sampler, negatives: Count) -> None:
     if isinstance(whole, InputError):
         if negatives == "all":
             raise whole
-    elif not _alike(counts, whole.marked(scores)[::REPEATS]):
+    elif not _alike(counts, members := whole.marked(scores)[::REPEATS]) and not _alike(_apart(sampler), members):
         raise InputError(
             f"{name} does not draw each column alike of the set that it gives for k 'all', so that what is measured of "
             "the set is false of the draws; for k 'all' raise annulus.InputError, as negatives.draw_weighted does"
@@ -124,11 +124,18 @@ def _made_up() -> tuple[Float[Tensor, "b n"], Int[Tensor, "b"]]:
     return scores.repeat_interleave(REPEATS, dim=0), torch.arange(ROWS).repeat_interleave(REPEATS)
 
 
+def _apart(sampler: Sampler) -> Int[Tensor, "rows n"]:
+    """Counts of draws for one batch after the other: queries of a batch may share what they draw."""
+    scores, own = (made[::REPEATS] for made in _made_up())
+    drawn = (_asked(sampler, scores, own, DRAWN, 1.0, seed=batch) for batch in range(REPEATS))
+    return sum(each.occurrences(scores) for each in drawn if isinstance(each, Selection))
+
+
 def _asked(
-    sampler: Sampler, scores: Float[Tensor, "b n"], own: Int[Tensor, "b"], k: Count, progress: float
+    sampler: Sampler, scores: Float[Tensor, "b n"], own: Int[Tensor, "b"], k: Count, progress: float, seed: int = 0
 ) -> Selection | InputError:
-    """The sampler's answer, always from the same random state; to refuse is one too."""
-    random, clustering = Shared(torch.Generator().manual_seed(0)), sampler.clustering  # as in training
+    """The sampler's answer, from the seed's random state; to refuse is one too."""
+    random, clustering = Shared(torch.Generator().manual_seed(seed)), sampler.clustering  # as in training
     clusters = None
     if clustering is not None:
         each = torch.arange(COLUMNS, dtype=torch.int32)[None]
