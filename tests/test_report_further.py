@@ -1,5 +1,7 @@
-"""Parts of studies that no paper's claim, table or figure shows, as a user's own: tables and figures of the report."""
+"""Studies that no paper's claim, table or figure shows, as a user's own: tables and figures of the report."""
 
+import re
+import shutil
 from datetime import UTC, datetime
 
 import pytest
@@ -141,6 +143,24 @@ def test_values_have_the_name_of_the_setting_of_the_scale_that_ran_and_none_wher
     assert only(root)["p"].gains.columns[1].title == "value"
 
 
+def test_rows_of_algorithms_on_other_images_have_figures_gains_and_verdicts_and_before_they_ran_a_command(tmp_path):
+    report_root.everything(tmp_path)
+    report_root.pipelines(tmp_path, "own", "algorithms")
+    shutil.copy(ROOT / "stages/algorithms/params.yaml", tmp_path / "stages/algorithms")
+    (tmp_path / "stages/own/params.yaml").write_text("study: own\nof: algorithms\nrows: {IR: {}, MoCoRing: {}}\n")
+    report = gather(tmp_path, NOW)
+    (study,) = [study for study in report.further if study.name == "own"]
+    assert (study.rows.command, study.parts) == ("dvc repro stages/own/dvc.yaml", {})
+    assert "metrics/own/table.csv is not there" in html(report)
+    shutil.copytree(tmp_path / "metrics/algorithms", tmp_path / "metrics/own")
+    report = gather(tmp_path, NOW)
+    page, text = html(report), markdown(report)
+    assert 'id="figure-gain.own.ring.table1a"' in page
+    for shown in (page, text):
+        assert "On the images of own MoCoRing gains 0.70 ± 0.50 points against its base" in shown
+    assert len(set(re.findall(r' id="([^"]+)"', page))) == len(re.findall(r' id="([^"]+)"', page))
+
+
 @pytest.mark.parametrize("parts", [3, [], {}, {"../x": {}}, {7: {}}, {"\ud800": {}}])
 def test_a_section_without_names_of_files_has_no_part(tmp_path, parts):
     assert further_studies(Metrics(own(tmp_path, parts))) == []
@@ -150,4 +170,5 @@ def test_no_part_of_a_claim_table_or_figure_stands_here_again():
     shown = {study.name: study.parts for study in further_studies(Metrics(ROOT))}
     for study, part in (("cifar10_strength", "crop"), ("cifar10_augmentations", "ir"), ("law", "moco")):
         assert part not in shown.get(study, {})
+    assert not shown.keys() & {"algorithms", "cifar10_algorithms", "cifar10", "distillation"}
     assert not [part for part in ("cmc", "length", "best") if isinstance(shown["law"][part], Empty)]

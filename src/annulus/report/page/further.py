@@ -1,4 +1,4 @@
-"""Parts of studies that no claim, table or figure of the papers shows, such as those of a user's own study."""
+"""Studies that no claim, table or figure of the papers shows, or parts of them, such as a user's own."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -8,11 +8,11 @@ from typing import Any
 from annulus.config.file import checked
 from annulus.errors import InputError
 from annulus.report.claims.verdicts import CLAIMS
-from annulus.report.figures.gains import WITHOUT_VERDICT, counted
+from annulus.report.figures.gains import GENERATED, LONG, REAL, WITHOUT_VERDICT, counted
 from annulus.report.figures.parts import of_part
 from annulus.report.figures.plots import LAWS, PLOTS
 from annulus.report.page.points import of_measurements, of_points
-from annulus.report.page.shown import Empty, Shown, figure, part
+from annulus.report.page.shown import Empty, Gains, Shown, figure, gains, part
 from annulus.report.papers.comparison import load_measured
 from annulus.report.papers.metrics import Metrics, Row
 from annulus.report.papers.setting import read_setting, stated_of
@@ -33,32 +33,36 @@ class FurtherPart:
 
 @dataclass(frozen=True)
 class FurtherStudy:
-    """A study with those of its parts that stand nowhere else in the report; of one that was not run, why."""
+    """A study with what stands nowhere else in the report, its parts or its rows; of what was not run, why."""
 
     name: str
     parts: dict[str, FurtherPart | Empty]
+    rows: Gains | Empty | None = None
 
 
 def further_studies(metrics: Metrics) -> list[FurtherStudy]:
-    """Every study of stages/ with such a part; one whose params.yaml cannot be read is a fault of the context."""
+    """Every study of stages/ with such parts or rows; one with an unreadable params.yaml is the context's fault."""
     studies, shown = [], _shown_elsewhere()
     for path in sorted(metrics.root.glob("stages/*/params.yaml")):
         study = path.parent.name
         try:
-            parts = content_of(path).get("parts")
+            content = content_of(path)
         except InputError:
             continue
-        own = [name for name in _names(parts) if not _files(study, name) & shown]
-        if own:
+        own = [name for name in _names(content.get("parts")) if not _files(study, name) & shown]
+        table = f"{study}/table.csv"
+        if content.get("of") == "algorithms" and table not in shown:
+            studies.append(FurtherStudy(study, {}, gains(metrics, table, f"the images of {study}")))
+        elif own:
             studies.append(FurtherStudy(study, {name: _part(metrics, study, name) for name in own}))
     return studies
 
 
 def _shown_elsewhere() -> set[str]:
-    """The files of all claims, tables and figures."""
+    """The files of all claims, tables and figures, and of the report's own sections."""
     claimed = {number.file for claim in CLAIMS for number in claim.values.values()}
     tables = {measured.file for measured in load_measured().values()}
-    return claimed | tables | {file for plot in (*PLOTS, *LAWS) for file in plot.files}
+    return claimed | tables | {REAL, GENERATED, LONG} | {file for plot in (*PLOTS, *LAWS) for file in plot.files}
 
 
 def _names(parts: object) -> list[str]:

@@ -146,14 +146,22 @@ def _study(title: str, content: Gains | Empty) -> list[str]:
     """What each algorithm gains over the base of its table, in pairs of a seed and a test image."""
     if isinstance(content, Empty):
         return [f"## {title}", _empty(content)]
-    return [f"## {safe(content.finding)}", safe(content.told), *map(table, content.tables)]
+    return [f"## {safe(content.finding)}", *_gains(content)]
+
+
+def _gains(content: Gains) -> list[str]:
+    return [safe(content.told), *map(table, content.tables)]
 
 
 def _further(studies: Sequence[FurtherStudy]) -> list[str]:
-    """The parts of studies that stand nowhere else."""
+    """The studies, or parts of them, that stand nowhere else."""
     blocks = ["## Further studies"] if studies else []
     for study in studies:
         blocks.append(f"### {safe(study.name)}")
+        if isinstance(study.rows, Empty):
+            blocks.append(_empty(study.rows))
+        elif study.rows:
+            blocks += [f"**{safe(study.rows.finding)}.**", *_gains(study.rows)]
         for name, content in study.parts.items():
             if isinstance(content, Empty):
                 blocks.append(f"**{safe(name)}.** {_empty(content)}")
