@@ -65,6 +65,19 @@ def test_what_a_run_writes_is_as_committed_and_what_it_does_not_write_stays(root
     assert not (root / "metrics/main/knn.json").exists()
 
 
+def test_a_value_of_as_many_letters_in_the_same_second_is_seen(root):
+    """As DVC leaves it: the second in git's index is that in which params.yaml was checked out, then changed."""
+    git(root, "reset", "-q", "--hard")
+    git(root, "config", "core.trustctime", "false")  # the test cannot set the second of that
+    os.utime(root / "params.yaml", (0, 1e9))
+    git(root, "update-index", "--refresh")
+    (root / "params.yaml").write_text("sampler: cave\n")
+    os.utime(root / "params.yaml", (0, 1e9 + 0.5))
+    assert "params.yaml" not in git(root, "status", "--short")
+    assert "as committed again: params.yaml" in restore(root)[0]
+    assert (root / "params.yaml").read_text() == "sampler: ring\n"
+
+
 def test_documents_and_records_beside_the_metrics_stay_and_those_of_a_study_go_back(root):
     """Of a repository that has them in git."""
     texts = ("README.md", "RESULTS.md", "searches/a.csv", "comparisons/a.csv", "benchmarks/a.json", "figures/a.svg")

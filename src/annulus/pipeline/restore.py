@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from annulus.errors import InputError
-from annulus.pipeline.revision import git
+from annulus.pipeline.revision import compared_again, git
 
 # What a run writes in git. Other files are the user's own and stay as they are.
 WRITTEN = re.compile(r"(stages/\w+/)?(params\.yaml|dvc\.lock)|metrics/(main/.*|summary\.(json|csv))")
@@ -42,6 +42,8 @@ def restore(root: Path) -> list[str]:
         )
     git(root, "rev-parse", "--verify", "HEAD")  # refuses in a sentence where there is no repository
     done = []
+    for path in (root / "params.yaml", *root.glob("stages/*/params.yaml")):
+        compared_again(path)
     changed = git(root, "diff", "--relative", "--name-only", "-z", "HEAD").decode().split("\0")[:-1]
     if written := [path for path in changed if _is_written(root, path)]:
         git(root, "stash", "push", "--quiet", "--message", "make restore", "--", *written)

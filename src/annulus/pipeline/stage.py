@@ -16,6 +16,7 @@ from annulus.config.resolved import read_settings
 from annulus.errors import InputError
 from annulus.files.results import Metrics, write_metrics, write_seeds, write_table
 from annulus.pipeline import provenance
+from annulus.pipeline.revision import compared_again
 from annulus.running.checkout import first
 from annulus.running.checkpoint import clear
 
@@ -65,6 +66,8 @@ def run_stage(
     """
 
     def load(arguments: argparse.Namespace) -> Mapping[str, Any]:
+        if _of_dvc_exp_run():
+            compared_again(arguments.params)
         everything = load_params(arguments.params)
         return {name: everything.get(name) for name in reads}
 
@@ -127,7 +130,12 @@ def one_sentence() -> Iterator[None]:
 
 
 def _left_by_dvc() -> str:
-    """A line for a mistake in `dvc exp run`, whose values stay for the next run to read, unless it was queued."""
-    if "DVC_EXP_BASELINE_REV" not in os.environ or ".dvc" in Path.cwd().parts:
+    """A line for a mistake in `dvc exp run`, whose values stay for the next run to read."""
+    if not _of_dvc_exp_run():
         return ""
     return "\nWhat `-S` set stays in params.yaml: set it right in the next run, or `make restore`"
+
+
+def _of_dvc_exp_run() -> bool:
+    """Returns True if the working tree's params.yaml is the run's; a queued run has a folder of its own."""
+    return "DVC_EXP_BASELINE_REV" in os.environ and ".dvc" not in Path.cwd().parts
