@@ -357,7 +357,7 @@ def test_changes_of_another_study_s_row_come_after_what_that_sets_at_a_scale(of_
         ({"of": "row"}, "of: 'row' is no study; did you mean 'rows'? (studies: real, rows)"),
         ({"of": None}, "of: None refused; write the name of a study's folder"),
         ({"study": 3}, "study: 3 refused; write the name of a study's folder"),
-        ({"rows": {"MoC": {}}}, "rows: 'MoC' is not among those of the other study; did you mean 'MoCo'?"),
+        ({"rows": {"MoC": {}}}, "rows: 'MoC' is not among those of rows; did you mean 'MoCo'?"),
         ({"defaults": 3}, "defaults: 3 refused; expected keys and values, or {} for none"),
         ({"scales": {"tiny": 3}}, "scales.tiny: 3 refused; expected keys and values, or {} for none"),
         ({"scales": 3}, "scales: 3 refused; expected keys and values, or {} for none"),

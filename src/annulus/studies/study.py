@@ -241,7 +241,7 @@ def content_of(own: Path) -> Settings:
         merged["defaults"] = _over(base.get("defaults"), content["defaults"])
     merged["scales"] = _over_each(base.get("scales"), content.get("scales", {}))
     for section in {"rows", "parts", "generators"} & content.keys() & base.keys():
-        merged[section] = _chosen(base[section], content[section], f"{own}: {section}")
+        merged[section] = _chosen(base[section], content[section], f"{own}: {section}", content["of"])
     return merged
 
 
@@ -255,13 +255,13 @@ def _over_each(base: Any, changes: Any) -> Any:
     return base | {name: _over(base.get(name, {}), own) for name, own in changes.items()}
 
 
-def _chosen(base: Any, changes: Any, where: str) -> Any:
+def _chosen(base: Any, changes: Any, where: str, of: str) -> Any:
     """The names that stand in `changes`, each with its changes; a new one has settings of its own."""
     if not (isinstance(base, dict) and isinstance(changes, dict)):
         return changes
     for name, own in changes.items():
         if name not in base and not own:
-            raise InputError(f"{where}: {name!r} is not among those of the other study{nearest(name, base)}")
+            raise InputError(f"{where}: {name!r} is not among those of {of}{nearest(name, base)}")
     return {name: _entry(base.get(name, {}), own) for name, own in changes.items()}
 
 
