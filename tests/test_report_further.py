@@ -158,6 +158,12 @@ def test_rows_of_algorithms_on_other_images_have_figures_gains_and_verdicts_and_
     assert 'id="figure-gain.own.ring.table1a"' in page
     for shown in (page, text):
         assert "On the images of own MoCoRing gains 0.70 ± 0.50 points against its base" in shown
+    assert "gain in the paper" in page.partition('id="study-own"')[2].partition("</details>")[0]
+    rows = [row | {"paper_gain_percent": ""} for row in Metrics(tmp_path).rows("own/table.csv")]
+    report_root.written(tmp_path, "own/table.csv", rows)
+    own = html(gather(tmp_path, NOW)).partition('id="study-own"')[2].partition("</details>")[0]
+    assert "MoCoRing" in own
+    assert "gain in the paper" not in own
     assert len(set(re.findall(r' id="([^"]+)"', page))) == len(re.findall(r' id="([^"]+)"', page))
 
 

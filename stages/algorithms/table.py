@@ -21,7 +21,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     write_table(paths.table, table, columns=["table", "method"])
     write_table(paths.pairs, pairs, columns=["row", "base"])
     first = [*table, *pairs][0]
-    here = f"{settings['dataset']}, scale {scale}, {first['epochs']} epochs, {first['seeds']} seeds"
+    here = f"{settings['dataset']}, scale {scale}, epochs {first['epochs']}, seeds {first['seeds']}"
     print(
         f"\n{as_text(table)}\n\n{pairs_as_text(pairs)}\n\nlinear probe, top-1, percent; paper: CIFAR-10; here: {here}, "
         "with 95 % intervals over seeds and test images; gain: over the table's base method, or a pair's row, "

@@ -44,12 +44,12 @@ def of_summary(lines: Sequence[Mapping[str, object]]) -> Table:
 
 
 def of_gains(caption: str, rows: Sequence[Mapping[str, object]]) -> Table:
-    """Gains over the base: here with half of the 95 % interval and the verdict, and the paper's.
+    """Gains over the base: here with half of the 95 % interval and the verdict, and the paper's where it has some.
 
     Raises:
         ValueError: when a column is missing or holds no number.
     """
-    lines = []
+    lines, printed = [], any(optional(row, "paper_gain_percent") is not None for row in rows)
     for row in rows:
         names = ("here_gain_percent", "here_gain_interval_percent", "paper_gain_percent")
         gain, half, paper = (optional(row, name) for name in names)
@@ -61,7 +61,8 @@ def of_gains(caption: str, rows: Sequence[Mapping[str, object]]) -> Table:
         Column("verdict", numeric=False),
         Column("gain in the paper", "percent"),
     ]
-    return Table(caption, columns, lines)
+    shown = 4 if printed else 3
+    return Table(caption, columns[:shown], [line[:shown] for line in lines])
 
 
 def of_pairs(rows: Sequence[Mapping[str, object]]) -> Table:
