@@ -19,6 +19,8 @@ from gpu_cases import CASES, CHOICES, begun, fits, settings_of
 from pretended_gpu import PretendedGPU
 from settings import CPU, killed_after, read, stripes
 
+import annulus
+from annulus import methods, negatives
 from annulus.device import device
 from annulus.negatives import threshold
 from annulus.running.checkpoint import Checkpoint
@@ -129,6 +131,56 @@ def test_views_are_those_of_a_cpu(height, width, size, gpu):
     difference = (found.cpu() - expected).abs()
     assert difference.max() < 2e-3, "grey pixels have next to no hue, and rounding turns it"
     assert difference.mean() < 1e-5, "sums of many pixels, in another order: 1.2e-6 on an H200"
+
+
+def test_operators_of_rand_augment_are_those_of_a_cpu(gpu):
+    """Of grey levels, so that rounding to another level is a jump of one in a few pixels."""
+    images = torch.randint(0, 256, (512, 3, 32, 32), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+    views, there = read({"views": "infomin"}).views, images.to(GPU)
+    augment(there, views, 32, torch.Generator().manual_seed(1))
+    with gpu():
+        found = augment(there, views, 32, torch.Generator().manual_seed(2))
+    difference = (found.cpu() - augment(images, views, 32, torch.Generator().manual_seed(2))).abs()
+    assert (difference > 2e-3).float().mean() < 1e-3
+
+
+@pytest.mark.usefixtures("in_float32")
+@pytest.mark.parametrize("kind", [methods.IR, methods.PIRL, methods.MoCo, methods.MoCoJigsaw, methods.SimCLR])
+def test_a_loop_of_one_s_own_is_that_of_a_cpu_and_checks_without_waiting(kind, gpu):
+    images = torch.rand(24, 3, 24, 24, generator=torch.Generator().manual_seed(0))
+    contrast, losses = annulus.ContrastConfig(negatives.Ball(outer=0.9), negatives="all"), {}
+    config = annulus.EncoderConfig("convnet", "cifar", "linear", 6, 24, None, (0.5,) * 3, (0.25,) * 3)
+    for place in (CPU, GPU):
+        queue = {"queue": 16} if issubclass(kind, methods.MoCo) else {}
+        encoder = annulus.build_encoder(config, seed=0)
+        method = kind.create(encoder, images=24, dim=6, contrast=contrast, **queue).to(place)
+        shown, numbers = images.to(place), torch.arange(24, device=place)
+        optimizer, losses[place] = torch.optim.SGD(method.parameters(), lr=0.1), []
+        for step, index in enumerate(numbers.split(8)):
+            views = [shown[8 * step : 8 * step + 8] * (1 - 0.1 * view) for view in range(method.views)]
+            with gpu() if place == GPU and step else nullcontext():
+                result = method.loss(views, index)
+                optimizer.zero_grad()
+                result.estimate.loss.backward()
+                optimizer.step()
+                method.after_step(index, result)
+            losses[place].append(result.estimate.loss_nats.cpu())
+    torch.testing.assert_close(losses[GPU], losses[CPU], rtol=1e-3, atol=1e-4)
+
+
+def test_draws_by_weight_come_as_often_as_the_weights_say(gpu):
+    generator = torch.Generator().manual_seed(0)
+    weights = torch.randn(4, 50, generator=generator).exp().to(GPU)
+    weights[:, 7] = 0
+    own, random = torch.arange(4).to(GPU), torch.Generator(GPU).manual_seed(0)
+    negatives.draw_weighted(weights, own, 8, random)
+    with gpu():
+        index = negatives.draw_weighted(weights, own, 100_000, random).index
+    counts = torch.stack([torch.bincount(each, minlength=50) for each in index.cpu()])
+    expected = weights.cpu().scatter(1, torch.arange(4)[:, None], 0.0)
+    expected = 100_000 * expected / expected.sum(dim=1, keepdim=True)
+    assert (counts[expected == 0] == 0).all()
+    assert ((counts - expected).abs() < 5 * expected.sqrt() + 1).all()
 
 
 # --- against itself -----------------------------------------------------------------------------------
