@@ -207,7 +207,7 @@ BOUND_FAULTS = {
     ),
     "no mean": (
         bound(lambda positives, negatives: negatives.logsumexp(dim=1) - positives[:, 0]),
-        r"the loss of Mine is of shape \(32,\); give a finite number with a gradient|Actual value: f32\[32\]",
+        r"loss of Mine is of shape \(32,\) where|Actual value: f32\[32\]",
     ),
     "no gradient": (bound(lambda *scores: bounds.infonce(*scores).detach()), "the loss of Mine has no gradient"),
     "not finite": (
@@ -229,6 +229,32 @@ BOUND_FAULTS = {
 def test_a_bound_that_is_none_by_its_own_numbers_is_refused_where_a_contrast_is_made(faulty, match):
     with pytest.raises(InputError, match=match):
         ContrastConfig(bound=faulty)
+
+
+@pytest.mark.parametrize(
+    ("part", "given", "match"),
+    [
+        ("loss", torch.ones(32, requires_grad=True), r"loss of Mine is of shape \(32,\) where .* equal; give a"),
+        ("ceiling_nats", torch.ones(32), r"ceiling_nats of Mine is of shape \(32,\) .* a mean over queries"),
+        ("ceiling_nats", 2.7, "ceiling_nats of Mine is a float where scores are all equal; give a tensor"),
+    ],
+)
+def test_an_estimate_of_which_a_part_is_no_tensor_of_one_number_is_refused(part, given, match):
+    """As of a ceiling without its mean. Such a part is set here afterwards, since tests check types when it is made."""
+
+    def estimate(self, *asked):
+        found = bounds.InfoNCE().estimate(*asked)
+        object.__setattr__(found, part, given)
+        return found
+
+    with pytest.raises(InputError, match=match):
+        try_bound(type("Mine", (bounds.Bound,), {"estimate": estimate})())
+
+
+def test_an_estimate_that_is_none_is_refused():
+    mine = type("Mine", (bounds.Bound,), {"estimate": lambda self, positives, *_: positives.mean()})()
+    with pytest.raises(InputError, match=r"estimate of Mine gives a Tensor; give annulus\.bounds\.Estimate"):
+        try_bound(mine)
 
 
 def test_right_bounds_pass_and_a_loss_that_is_none_reports_infonce_of_the_same_scores(generator):

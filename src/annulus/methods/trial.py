@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from annulus.bounds.bound import Bound
+from annulus.bounds.bound import Bound, Estimate
 from annulus.device.distributed import world_size
 from annulus.errors import InputError
 from annulus.negatives.by_rank import Count
@@ -75,9 +75,9 @@ def try_bound(bound: Bound) -> None:
     """Refuse a bound that is none by its own numbers.
 
     Raises:
-        InputError: when its loss is no finite number with a gradient, or of equal scores rises with the positives';
-            when the bound or its ceiling is no finite number, the bound is above 0 for equal scores, or exceeds its
-            ceiling.
+        InputError: when its estimate is no `Estimate` of tensors of one number each; when its loss is no finite number
+            with a gradient, or of equal scores rises with the positives'; when the bound or its ceiling is no finite
+            number, the bound is above 0 for equal scores, or exceeds its ceiling.
     """
     if world_size() > 1:  # a process may be here alone, and some losses send numbers
         return
@@ -92,10 +92,10 @@ def try_bound(bound: Bound) -> None:
                 found = bound.begin().estimate(positives, negatives, 0.5, counts, lambda every=every: every)
             except InputError:  # such as alpha above the number of candidates, which is small here
                 return
+        _check_parts(found, name, where)
         loss = found.loss
-        if loss.ndim or not loss.isfinite() or not loss.requires_grad:
-            fault = f"is of shape {tuple(loss.shape)}" if loss.ndim else f"is {loss.item():.4g}"
-            fault = fault if loss.requires_grad else "has no gradient"
+        if not loss.isfinite() or not loss.requires_grad:
+            fault = f"is {loss.item():.4g}" if loss.requires_grad else "has no gradient"
             raise InputError(
                 f"the loss of {name} {fault} {where}; give a finite number with a gradient, a mean over queries"
             )
@@ -116,6 +116,21 @@ def try_bound(bound: Bound) -> None:
                 f"{min(most, ceiling):.4g} at most; mend its ceiling, or derive a loss that is no bound from "
                 "annulus.bounds.Loss"
             )
+
+
+def _check_parts(found: object, name: str, where: str) -> None:
+    """Refuse an estimate whose parts a training could not stack and average.
+
+    Raises:
+        InputError: with the first part that is no tensor of one number.
+    """
+    if not isinstance(found, Estimate):
+        raise InputError(f"estimate of {name} gives a {type(found).__name__}; give annulus.bounds.Estimate")
+    for part in ("loss", "loss_nats", "ceiling_nats", "bound_nats"):  # a bound has the shape of its ceiling and loss
+        given = getattr(found, part)
+        if not isinstance(given, Tensor) or given.ndim:
+            kind = f"of shape {tuple(given.shape)}" if isinstance(given, Tensor) else f"a {type(given).__name__}"
+            raise InputError(f"{part} of {name} is {kind} {where}; give a tensor of one number, a mean over queries")
 
 
 def _made_up() -> tuple[Float[Tensor, "b n"], Int[Tensor, "b"]]:
