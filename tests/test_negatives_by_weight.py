@@ -60,6 +60,23 @@ def test_scale_does_not_matter_and_huge_weights_overflow_nothing(weights):
         assert torch.equal(draw_weighted(weights * scale, BANK, 50, seeded()).index, drawn)
 
 
+def test_weights_of_half_and_of_double_precision_are_drawn_by_as_exactly_as_they_are_given(weights):
+    weights[0] *= 1e30
+    drawn = draw_weighted(weights.half().float(), BANK, DRAWN, seeded()).index
+    assert torch.equal(draw_weighted(weights.half(), BANK, DRAWN, seeded()).index, drawn)
+    assert torch.equal(draw_weighted(weights.half().double() * 2.0**200, BANK, DRAWN, seeded()).index, drawn)
+
+
+def test_light_columns_behind_a_heavy_one_are_drawn_each_and_not_one_for_several():
+    """In float32 the sums up to them would be equal for every four."""
+    weights = torch.full((1, 2**20), 2.0**-25)
+    weights[0, 0] = 1.0
+    light = draw_weighted(weights, None, DRAWN, seeded()).index
+    light = light[light > 0]
+    assert len(light) == pytest.approx(DRAWN / 33, rel=0.2)  # the light ones weigh 1/32 together
+    assert (light % 4).bincount(minlength=4).min() > len(light) / 8
+
+
 def test_one_column_with_a_weight_is_all_that_is_drawn_be_it_the_last():
     weights = torch.zeros(2, COLUMNS)
     weights[0, -1], weights[1, 0] = 1e-38, 1e38

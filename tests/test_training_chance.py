@@ -20,6 +20,8 @@ def rows(*pairs):
         (rows((2.8, 0.1), (2.9, 0.0)), True),
         (rows((2.8, 0.1)), False),  # one epoch moves from nowhere
         (rows((2.8, -0.1)), True),
+        (rows((2.8, 0.5), (1.9, 0.9), (2.795, 0.505)), True),  # is back where it was
+        (rows((2.8, -0.1), (2.8, -0.1), (1.4, 1.4)), False),  # has started late
         ([], False),
     ],
 )
