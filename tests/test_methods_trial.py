@@ -1,6 +1,6 @@
 """Samplers and bounds of one's own: right ones pass a trial on made-up scores, faulty ones are refused by name."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -12,6 +12,7 @@ from annulus.bounds import BOUNDS
 from annulus.errors import InputError
 from annulus.methods.trial import try_bound, try_sampler
 from annulus.negatives import SAMPLERS
+from annulus.negatives.clusters import Clustering
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 
@@ -152,6 +153,27 @@ def test_right_samplers_pass_with_a_set_or_without_whatever_the_caller_has_chose
         ContrastConfig(Own())
 
 
+@pytest.mark.parametrize(("clusters", "labels"), [(5, 5), (4096, 8)])  # more would hold few of so few columns
+def test_a_sampler_that_clusters_is_tried_with_the_clusters_of_columns_and_queries_by_its_settings(clusters, labels):
+    asked = []
+
+    class Clustered(Alike):
+        clustering = Clustering(clusters=clusters, iterations=1, runs=3)
+
+        def draw(self, scores, self_index, k, generator, progress=1.0, clusters=None):
+            clusters.check(*scores.shape)
+            asked.append((k, progress))
+            own = clusters.columns[:, self_index]
+            assert clusters.columns.shape == (3, scores.shape[1])
+            assert clusters.columns.dtype == torch.int32
+            assert all(len(row.unique()) == labels for row in clusters.columns)
+            assert torch.equal(clusters.queries, own)
+            return Alike.draw(self, scores, self_index, k, generator)
+
+    try_sampler(Clustered(), "all")
+    assert {(8, 0.0), (8, 0.5), (8, 1.0), ("all", 1.0)} <= set(asked)
+
+
 @dataclass(frozen=True)
 class Decoupled(bounds.Loss):
     def loss(self, positives, negatives, training=0.0):
@@ -190,7 +212,15 @@ class Unlimited(bounds.Bound):
         return bounds.Estimate(loss, loss.detach(), -loss.detach(), torch.tensor(torch.inf))
 
 
+class Lost(bounds.Bound):
+    """A bound that is no number, of a loss and a ceiling that are."""
+
+    def estimate(self, *asked):
+        return replace(bounds.InfoNCE().estimate(*asked), bound_nats=torch.tensor(torch.nan))
+
+
 BOUND_FAULTS = {
+    "no number": (Lost(), "the bound of Lost is nan nats, and its ceiling 2.773, where scores are all equal; give"),
     "no ceiling": (
         Unlimited(),
         "the bound of Unlimited is -0.3679 nats, and its ceiling inf, where scores are all equal; give finite numbers, "
@@ -200,6 +230,10 @@ BOUND_FAULTS = {
     "its ceiling": (
         bound(ceiling=lambda positives, negatives: negatives.sum().float()),
         "the bound of Mine, .* is 477.2 nats where scores are all equal, and not 0 at most; mend its ceiling",
+    ),
+    "by little": (
+        bound(ceiling=lambda positives, negatives: (negatives / positives).log1p().mean() + 0.002),
+        "the bound of Mine, .* is 0.002 nats where scores are all equal, and not 0 at most",
     ),
     "its sign": (
         bound(lambda positives, negatives: 200 - bounds.infonce(positives, negatives), lambda *_: torch.tensor(2.0)),
@@ -299,7 +333,12 @@ def sigmoid(positives, negatives):
     return -(logsigmoid(positives[:, 0] - 3) + logsigmoid(3 - negatives).sum(dim=1)).mean()
 
 
-@pytest.mark.parametrize("loss", [spectral, regularised, sigmoid])
+def ranking(positives, negatives):
+    """Pairs in order, without a margin: of equal scores it has no slope."""
+    return (negatives - positives).relu().mean()
+
+
+@pytest.mark.parametrize("loss", [spectral, regularised, sigmoid, ranking])
 def test_losses_of_the_literature_pass(loss):
     kinds = {"loss": lambda self, positives, negatives, training: loss(positives, negatives)}
     try_bound(type("Mine", (bounds.Loss,), kinds)())
