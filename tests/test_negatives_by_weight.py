@@ -10,7 +10,7 @@ from pretended_gpu import PretendedGPU
 
 from annulus.device.checks import Checks
 from annulus.errors import InputError
-from annulus.negatives import draw_weighted
+from annulus.negatives import by_weight, draw_weighted
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 
@@ -75,6 +75,30 @@ def test_light_columns_behind_a_heavy_one_are_drawn_each_and_not_one_for_several
     light = light[light > 0]
     assert len(light) == pytest.approx(DRAWN / 33, rel=0.2)  # the light ones weigh 1/32 together
     assert (light % 4).bincount(minlength=4).min() > len(light) / 8
+
+
+@pytest.mark.parametrize("fraction", [0.0, 1 - 2.0**-53])
+def test_the_least_and_the_largest_fraction_draw_columns_that_have_a_weight(monkeypatch, generator, fraction):
+    """float64 has fewer digits than the sums, and the largest of fractions is this far from 1."""
+    monkeypatch.setattr(
+        by_weight, "fractions", lambda queries, k, _: torch.full((queries, k), fraction, dtype=torch.float64)
+    )
+    weights = torch.rand(500, 9, generator=generator, dtype=torch.float64)
+    weights[:, [0, -1]] = 0.0
+    drawn = draw_weighted(weights, None, 1, seeded()).index
+    assert set(drawn.flatten().tolist()) == {7 if fraction else 1}
+
+
+def test_columns_drawn_by_wrong_weights_exist_where_the_refusal_comes_later(weights):
+    checks = Checks()
+    with PretendedGPU() as gpu:
+        random = torch.Generator(gpu.device).manual_seed(1)
+        for wrong in (0 * weights[:, 1:], -weights, weights / 0, weights * torch.nan):
+            with checks.put_off():
+                drawn = draw_weighted(wrong.to(gpu.device), None, 50, random).index.cpu()
+            assert 0 <= drawn.min() <= drawn.max() < wrong.shape[1]
+            with pytest.raises(InputError, match=r"weights of 5 queries|NaN"):
+                checks.look()
 
 
 def test_one_column_with_a_weight_is_all_that_is_drawn_be_it_the_last():

@@ -48,9 +48,10 @@ def draw_weighted(weights: Float[Tensor, "b n"], self_index: SelfIndex, k: Count
     # Whole numbers add up to the same sums in any order, as floats on a GPU do not, and 0 stays 0.
     columns = given.shape[1]
     upto = (others / largest * 2.0 ** (62 - columns.bit_length())).long().cumsum(dim=1)
-    total = upto[:, -1:]
-    places = (fractions(len(given), k, generator) * total).long().clamp(max=total - 1)
-    return Selection(torch.searchsorted(upto, places, right=True).clamp(max=columns - 1))
+    # A float64 below 1 times a whole number rounds to less than it: a place is below the sum of all.
+    places = (fractions(len(given), k, generator) * upto[:, -1:]).long()
+    found = torch.searchsorted(upto, places, right=True)
+    return Selection(found.clamp(max=columns - 1))  # of wrong weights, which a GPU's check refuses later
 
 
 def _refuse(wrong: Int[Tensor, ""]) -> None:
