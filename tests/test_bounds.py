@@ -292,9 +292,9 @@ def test_an_alpha_outside_its_range_is_refused_with_the_range(alpha, scores, rag
 
 
 @pytest.mark.parametrize("eqco_alpha", [0.0, math.inf, math.nan])
-def test_an_eqco_alpha_that_is_no_number_of_negatives_is_refused(eqco_alpha, scores):
-    with pytest.raises(InputError, match=rf"eqco_alpha is {eqco_alpha:g}; .* above 0: choose .* or None"):
-        margin(scores[1], eqco_alpha)
+def test_an_eqco_alpha_that_is_no_number_of_negatives_is_refused(eqco_alpha):
+    with pytest.raises(InputError, match=rf"^eqco_alpha {eqco_alpha}: give a number from 1e-09 to"):
+        InfoNCE(eqco_alpha=eqco_alpha)
 
 
 def test_a_bound_that_keeps_an_estimate_says_how_it_is_evaluated(scores):

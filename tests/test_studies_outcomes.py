@@ -74,7 +74,10 @@ def test_a_point_has_its_accuracies_and_gains_with_intervals_and_a_verdict():
     alone = metrics_row(("one seed", None), {0: runs[0]}, {0: base[0]})
     assert (alone["bound_interval_nats"], alone["nn1_gain_interval_percent"]) == ("", "")
     assert (alone["nn1_gain_percent"], alone["nn1_verdict"]) == (80, "one seed")
-    assert pair("IR", "none", {0: runs[0]}, {0: base[0]})["verdict"] == "one seed"
+    assert pair("IR", "none", {0: runs[0]}, {0: base[0]}) == {
+        **{"series": "IR", "base": "none"},
+        **{"gain_percent": 80, "gain_interval_percent": "", "verdict": "one seed"},
+    }
 
 
 def test_mean_iou_is_compared_in_pairs_of_a_seed_where_both_sides_have_it():
@@ -123,3 +126,7 @@ def test_a_figure_over_the_epochs_has_the_share_of_rows_that_is_kept_where_annea
         pytest.approx((90.0, 127.062), rel=1e-4),
         (30.0, pytest.approx(254.12, rel=1e-4)),
     ]
+    two = {
+        (name, None): {0: outcome([True], outer=(share, share))} for name, share in (("ball", 0.1), ("uniform", 1.0))
+    }
+    assert [row["kept_percent"] for row in by_epoch(two)] == [10, 10, 100, 100]
