@@ -273,6 +273,13 @@ def test_the_estimate_is_finite_for_any_score_a_constant_to_autograd_and_stays_a
     assert not partition.log_z.requires_grad
 
 
+def test_only_mlcpc_that_divides_by_alpha_scales_its_gradient():
+    for training, alpha in ((0.0, 4.0), (0.5, 2.0), (1.0, 1.0)):
+        assert MLCPC(4.0, 1.0).gradient_scale(training) == 1
+        assert MLCPC(4.0, 1.0, divide_by_alpha=True).gradient_scale(training) == pytest.approx(1 / alpha)
+    assert InfoNCE().gradient_scale(0.5) == CPC(4.0).gradient_scale(0.5) == 1
+
+
 # --- refusals -----------------------------------------------------------------------------------------
 
 
