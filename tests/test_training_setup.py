@@ -224,6 +224,7 @@ def test_what_a_choice_loses_is_said_in_a_sentence_each():
         ({"bound": mlcpc(1.0, 1.0, eqco_alpha=1000.0)}, [joint + " 2.05 nats"]),
         ({"bound": InfoNCE(eqco_alpha=26.0)}, [margin + " = 1.1 nats"]),
         ({"bound": LocalAggregation(), "neighbours": CLOSE, "sampler": RING}, [far]),
+        ({"negatives": 101}, ["101 negatives of a query are drawn, with replacement, from a memory of 100 other rows"]),
         ({"bound": InfoNCE(eqco_alpha=101.0), "negatives": "all"}, ["more than the 100 negatives"]),
         (
             {"bound": InfoNCE(eqco_alpha=41.0), "negatives": "all", "sampler": Ring(inner=0.1, outer=0.5)},
@@ -249,6 +250,8 @@ def test_what_a_choice_loses_is_said_in_a_sentence_each():
         {"bound": mlcpc(12.0, 1.0, eqco_alpha=8.0)},
         {"bound": BinaryNCE(normaliser="constant", constant=2.25, rate=0.9)},
         {"bound": LocalAggregation(), "sampler": RING},
+        {"bound": LocalAggregation(), "neighbours": replace(CLOSE, in_denominator=False)},
+        {"negatives": 100},
         {"bound": LocalAggregation(), "sampler": Ball(0.5), "neighbours": CLOSE},
     ],
 )
