@@ -8,7 +8,7 @@ import yaml
 
 from annulus.errors import InputError
 from annulus.pipeline.revision import Files, workspace
-from annulus.pipeline.stale import is_other, stale
+from annulus.pipeline.stale import is_locked, is_other, stale
 
 CODE = {"src/a/b.py": b"b", "src/a/c/d.py": b"d"}
 PARAMS = {"dataset": "shapes", "datasets": {"shapes": {"size": 20, "decay": 1e-05}, "cifar": {"size": 32}}}
@@ -114,6 +114,29 @@ def test_a_file_that_dvc_keeps_of_another_run_is_told_apart(tmp_path):
     for damaged in ("stages: 1", "a: [", "stages: {diagnostics: {outs: [1]}}"):
         (tmp_path / "dvc.lock").write_text(damaged)
         assert not is_other(tmp_path, "map.svg")
+
+
+def test_a_folder_is_that_of_the_lock_only_with_its_files_and_names_at_any_depth(tmp_path):
+    for name, content in CODE.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    assert not is_locked(tmp_path, "prepare", "src/a"), "without a lock"
+    outs = [{"path": "other", "md5": "1.dir"}, {"path": "src/a", "md5": folder()}]
+    lock_file = tmp_path / "dvc.lock"
+    lock_file.write_text(yaml.safe_dump({"stages": {"prepare": {"outs": outs}}}))
+    assert is_locked(tmp_path, "prepare", "src/a")
+    assert not is_locked(tmp_path, "prepare", "src/a/c"), "no output"
+    assert not is_locked(tmp_path, "pretrain", "src/a"), "another stage's"
+    (tmp_path / "src/a/c/d.py").rename(tmp_path / "src/a/d.py")
+    assert not is_locked(tmp_path, "prepare", "src/a")
+    for damaged in (
+        "stages: 1",
+        "stages: {prepare: 1}",
+        "stages: {prepare: {outs: [1]}}",
+        "stages: {prepare: {outs: 1}}",
+    ):
+        lock_file.write_text(damaged)
+        assert not is_locked(tmp_path, "prepare", "src/a")
 
 
 def test_an_earlier_stage_that_ran_again_alone_is_seen_by_what_it_wrote():

@@ -168,9 +168,10 @@ def is_locked(root: Path, stage: str, output: str) -> bool:
                 digests[path.relative_to(root / output).as_posix()] = hashlib.file_digest(file, "md5").hexdigest()
     try:
         outs = read_yaml(workspace(root), "dvc.lock")["stages"][stage]["outs"]
-    except LookupError:
+        locked = {out["path"]: out.get("md5") for out in outs}
+    except (LookupError, TypeError, AttributeError):  # no lock, or none of DVC
         return False
-    return {out["path"]: out["md5"] for out in outs}.get(output) == _of_folder(digests)
+    return locked.get(output) == _of_folder(digests)
 
 
 def is_other(root: Path, output: str) -> bool:
