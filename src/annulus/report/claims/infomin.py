@@ -99,7 +99,7 @@ CLAIMS = [
     Claim(
         "infomin.shared-factor-helps",
         "On colourful moving digits the error of each task (digit, background, position) is smaller where the views "
-        "share just its factor than where they share just another one, and than in untrained networks.",
+        "share just its factor than where they share just another one; here, than in untrained networks too.",
         lambda digit, digit_of_others, background, background_of_others, place, place_of_others: (
             (digit < digit_of_others).all()
             & (background < background_of_others).all()
