@@ -8,7 +8,7 @@ import yaml
 
 from annulus.errors import InputError
 from annulus.pipeline.revision import Files, workspace
-from annulus.pipeline.stale import is_locked, is_other, stale
+from annulus.pipeline.stale import flat, is_locked, is_other, read_yaml, stale
 
 CODE = {"src/a/b.py": b"b", "src/a/c/d.py": b"d"}
 PARAMS = {"dataset": "shapes", "datasets": {"shapes": {"size": 20, "decay": 1e-05}, "cifar": {"size": 32}}}
@@ -79,9 +79,44 @@ def test_a_parameter_that_a_stage_has_got_since_is_named_unless_it_is_null(monke
     assert clauses(lock(), PARAMS | {"limit": 3}) == ["metrics were made with limit: null"]
 
 
+def test_selectors_come_before_the_values_of_sections(monkeypatch):
+    monkeypatch.setitem(PIPELINE["prepare"], "params", [*PIPELINE["prepare"]["params"], "views"])
+    other = PARAMS | {"datasets": {"shapes": {"size": 24, "decay": 1e-05}}, "views": "gentle"}
+    assert clauses(lock(), other) == ["metrics were made with views: null, datasets.shapes.size: 20"]
+
+
+def test_a_tree_is_flat_under_dotted_keys_and_an_empty_section_is_a_value():
+    assert flat({"a": {}, "b": {"c": {"d": [{}]}, 3: None}}) == {"a": {}, "b.c.d": [{}], "b.3": None}
+    assert flat({"c": 1}, "a.b") == {"a.b.c": 1}
+
+
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ("{", "}")], ids=["lists", "sections"])
+def test_a_short_file_of_endless_values_is_refused(opening, closing):
+    """By anchors of YAML each line has the one before ten times: the sixth has a million."""
+
+    def nested(lines: int) -> Files:
+        names = [f"k{n}: " if opening == "{" else "" for n in range(10)]
+        text = "a0: &a0 1\n"
+        for n in range(1, lines + 1):
+            text += f"a{n}: &a{n} {opening}{', '.join(f'{name}*a{n - 1}' for name in names)}{closing}\n"
+        return Files("HEAD", {"dvc.lock": text.encode()}.__getitem__, lambda path: [])
+
+    assert read_yaml(nested(4), "dvc.lock")["a0"] == 1
+    with pytest.raises(InputError, match=r"^HEAD: dvc\.lock holds more than 100,000 values, as no such file does"):
+        read_yaml(nested(6), "dvc.lock")
+
+
 def test_code_is_hashed_as_dvc_hashes_a_folder():
     for content in ({"src/a/b.py": b"edited"}, {"src/a/new.py": b""}):
         assert clauses(lock(), **content) == ["metrics were made with other code in src/a"]
+
+
+def test_an_input_that_is_one_file_is_hashed_by_its_content(monkeypatch):
+    monkeypatch.setitem(PIPELINE["pretrain"], "deps", ["src/a/b.py"])
+    locked = lock()
+    locked["pretrain"]["deps"] = [{"path": "src/a/b.py", "md5": md5(b"b")}]
+    assert clauses(locked) == []
+    assert clauses(locked, **{"src/a/b.py": b"edited"}) == ["metrics were made with other code in src/a/b.py"]
 
 
 def test_another_command_is_named_whatever_its_line_breaks(monkeypatch):
@@ -146,10 +181,16 @@ def test_an_earlier_stage_that_ran_again_alone_is_seen_by_what_it_wrote():
     assert clauses(locked) == ["metrics were made with another data/images"]
 
 
-def test_a_metrics_file_of_another_run_and_a_stage_that_never_ran_are_named():
+def test_a_metrics_file_of_another_run_and_a_stage_that_never_ran_are_named(monkeypatch):
     assert clauses(lock(), **{"metrics/main/knn.json": b"[]"}) == [
         "metrics/main/knn.json is not the file that dvc.lock names"
     ]
+    locked = lock()
+    locked["pretrain"]["outs"].append({"path": "metrics/main/gone.json", "md5": md5(b"{}")})
+    kept = PIPELINE["pretrain"]["metrics"]
+    monkeypatch.setitem(PIPELINE["pretrain"], "metrics", [*kept, {"metrics/main/gone.json": {"cache": False}}])
+    assert clauses(locked) == ["metrics/main/gone.json is not the file that dvc.lock names"], "it is missing"
+    monkeypatch.undo()
     locked = lock()
     del locked["pretrain"]
     assert clauses(locked) == ["dvc.lock names no run of pretrain"]
