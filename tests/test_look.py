@@ -15,11 +15,12 @@ from PIL import Image
 from stated import stated_params
 
 from annulus import look
+from annulus.datasets.found import Found
 from annulus.datasets.photos import find
 from annulus.datasets.source import Source
 from annulus.errors import InputError
 from annulus.files.images import UNLABELLED
-from annulus.look import Looked, difference_hash, exact_groups, look_at, main, near_pairs, views_sheet
+from annulus.look import Looked, difference_hash, exact_groups, look_at, main, near_pairs, report, views_sheet
 
 
 def photograph(place: Path, seed: int, side: int = 64) -> Path:
@@ -57,6 +58,47 @@ def test_the_table_says_what_is_there(own, tmp_path, capsys):
     assert lines["classes"] == "2: cat 6, dog 5", "as many as there are images"
     assert "cat/1.png ~ cat/small.jpg" in lines["look"]
     assert "cat/1.png ~ dog/grey.png" in lines["look"]
+
+
+def test_each_line_is_of_its_own_number_and_says_so_where_there_is_nothing():
+    sizes, names = ((30, 20), (1000, 1250), (40, 50)), ("a.png", "b.png", "c.png", "d.png")
+    looked = [Looked(size, "RGB", "PNG", str(number), 0) for number, size in enumerate(sizes)]
+    found = Found("list", Path(), names, ("cat", None, "cat", "dog"), ("train", None, "test", "test"))
+    lines = dict(report(Path(), found, [*looked, Looked(bad="cut off")]))
+    assert lines["images"] == "3 (list)"
+    assert lines["unreadable"] == "1 file: d.png (cut off)"
+    assert lines["width"] == "30 to 1,000 px, median 40"
+    assert lines["height"] == "20 to 1,250 px, median 50"
+    assert lines["shorter side"] == "20 to 1,000 px, median 40"
+    assert lines["classes"] == "1: cat 2; 1 without"
+    assert lines["splits"] == "train 1, none 1, test 1"
+    lines = dict(report(Path(), Found("list", Path(), names[:3], (None,) * 3, ("train",) * 3), looked))
+    assert lines["unreadable"] == lines["equal files"] == lines["look alike"] == "none"
+    assert lines["classes"] == "none, so an encoder trains and no accuracy is measured"
+    assert lines["splits"] == "none: drawn by share and seed"
+    assert list(dict(report(Path(), Found("list", Path(), (), (), ()), []))) == [
+        *("images", "unreadable", "classes", "splits", "equal files", "look alike")
+    ]
+
+
+def test_a_hash_has_a_one_where_the_right_one_of_two_neighbours_is_brighter():
+    brighter = Image.linear_gradient("L").rotate(90)
+    ends = (brighter.getpixel((0, 9)), brighter.getpixel((255, 9)))
+    assert ends == (0, 255)
+    assert difference_hash(brighter) == 2**64 - 1
+    assert difference_hash(brighter.rotate(180)) == 0
+    left = Image.new("L", (90, 80))
+    left.paste(255, (10, 0, 90, 10))
+    assert difference_hash(left) == 1 << 63, "the first row, and its first pair"
+
+
+def test_too_little_memory_is_no_fault_of_the_file(tmp_path, monkeypatch):
+    def full(path):
+        raise MemoryError
+
+    monkeypatch.setattr(look, "raw_about", full)
+    with pytest.raises(MemoryError):
+        look_at(photograph(tmp_path / "1.png", 0))
 
 
 def test_equal_files_and_files_that_are_no_images_are_named(own, tmp_path, capsys):

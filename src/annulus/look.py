@@ -76,7 +76,7 @@ def difference_hash(image: Image.Image) -> int:
 
     Each says whether, of two neighbours in a row of an 8 x 9 grey picture, the right one is brighter.
     """
-    small = np.asarray(image.convert("L").resize((9, 8), Image.Resampling.BOX), dtype=np.int16)
+    small = np.asarray(image.convert("L").resize((9, 8), Image.Resampling.BOX))
     return int.from_bytes(np.packbits(small[:, 1:] > small[:, :-1]).tobytes(), "big")
 
 
