@@ -81,6 +81,19 @@ def test_each_line_is_of_its_own_number_and_says_so_where_there_is_nothing():
     ]
 
 
+def test_copies_to_spare_and_pairs_are_counted_and_a_limit_of_what_was_compared_is_told(monkeypatch):
+    names = ("a.png", "b.png", "c.png", "d.png", "e.png")
+    looked = [Looked((9, 9), "L", "PNG", exact, near) for exact, near in zip("xxxyz", (7, 7, 7, 6, 15), strict=True)]
+    found = Found("list", Path(), names, (None,) * 5, (None,) * 5)
+    lines = dict(report(Path(), found, looked))
+    assert lines["equal files"] == "2 to spare: a.png = b.png = c.png"
+    assert lines["look alike"].startswith("7 pairs: a.png ~ d.png, a.png ~ e.png, b.png ~ d.png")
+    assert "of the first" not in lines["look alike"]
+    monkeypatch.setattr(look, "MOST_COMPARED", 4)
+    assert dict(report(Path(), found, looked))["look alike"].startswith("3 pairs: a.png ~ d.png")
+    assert dict(report(Path(), found, looked))["look alike"].endswith(" (of the first 4 images)")
+
+
 def test_a_hash_has_a_one_where_the_right_one_of_two_neighbours_is_brighter():
     brighter = Image.linear_gradient("L").rotate(90)
     ends = (brighter.getpixel((0, 9)), brighter.getpixel((255, 9)))

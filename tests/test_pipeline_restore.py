@@ -54,12 +54,17 @@ def test_what_a_run_writes_is_as_committed_and_what_it_does_not_write_stays(root
     assert (root / "src/annulus/new.py").exists()
     assert git(root, "branch", "--show-current") == "mine"
     assert "dvc.lock, metrics/main/knn.json, params.yaml, stages/cifar10/params.yaml" in said
+    assert "had detached HEAD\n" in said, "nothing was committed since"
     assert restore(root) == ["parameters, locks and metrics are as committed already"]
     (root / ".dvc/tmp").mkdir(parents=True)
     (root / ".dvc/tmp/repro.dat").touch()
     git(root, "add", "-f", ".dvc/tmp/repro.dat")
     assert restore(root)[0] == ".dvc/tmp/repro.dat, DVC's note of the killed run, is out of git's index"
     assert ".dvc" not in git(root, "status", "--short")
+    (root / ".dvc/tmp/repro.dat").touch()
+    git(root, "add", "-f", ".dvc/tmp/repro.dat")
+    (root / ".dvc/tmp/repro.dat").unlink()
+    assert "is out of git's index" in restore(root)[0]
     git(root, "stash", "pop")
     assert (root / "params.yaml").read_text() == "changed\n"
     assert not (root / "metrics/main/knn.json").exists()
@@ -81,9 +86,11 @@ def test_a_value_of_as_many_letters_in_the_same_second_is_seen(root):
 def test_documents_and_records_beside_the_metrics_stay_and_those_of_a_study_go_back(root):
     """Of a repository that has them in git."""
     texts = ("README.md", "RESULTS.md", "searches/a.csv", "comparisons/a.csv", "benchmarks/a.json", "figures/a.svg")
+    texts += ("notes/a.md",)  # of a folder of stages/ without a pipeline
     kept = [root / "metrics" / name for name in texts]
     made = [root / "metrics" / name for name in ("summary.csv", "summary.json", "cifar10/table.csv")]
     (root / "stages/cifar10/dvc.yaml").touch()
+    (root / "stages/notes").mkdir()
     for path in (*kept, *made):
         path.parent.mkdir(exist_ok=True)
         path.write_text("committed\n")
@@ -149,6 +156,26 @@ def test_a_stage_that_runs_still_is_named_and_nothing_is_put_back(root, capsys):
         left.kill()
     main(["--root", str(root)])
     assert "on branch mine again" in capsys.readouterr().out
+
+
+def test_a_stage_elsewhere_and_another_process_here_are_none_that_runs_still(root, tmp_path_factory):
+    elsewhere, stage = tmp_path_factory.mktemp("elsewhere"), {"DVC_STAGE": "pretrain"}
+    others = [(elsewhere, os.environ | stage), (root, {k: v for k, v in os.environ.items() if k != "DVC_STAGE"})]
+    started = [subprocess.Popen(["cat"], cwd=cwd, env=env, stdin=subprocess.PIPE) for cwd, env in others]
+    try:
+        assert "on branch mine again" in "\n".join(restore(root))
+    finally:
+        for process in started:
+            process.communicate()
+
+
+def test_a_stage_with_a_variable_that_is_no_text_is_found(root):
+    environment = {name.encode(): value.encode() for name, value in os.environ.items()}
+    environment |= {b"OTHER": b"\xff", b"DVC_STAGE": b"pretrain"}
+    with subprocess.Popen(["cat"], cwd=root, env=environment, stdin=subprocess.PIPE) as left:
+        with pytest.raises(InputError, match="still running here: pretrain"):
+            restore(root)
+        left.communicate()
 
 
 def test_git_that_refuses_is_one_sentence(tmp_path):
