@@ -5,14 +5,16 @@ import shlex
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+import yaml
 from by_path import ROOT
 from dvc.utils.hydra import to_hydra_overrides
 from PIL import Image
-from stated import stated_params
+from stated import MISSING, TREE, replaced, stated_params
 
 from annulus import look
 from annulus.datasets.found import Found
@@ -21,6 +23,7 @@ from annulus.datasets.source import Source
 from annulus.errors import InputError
 from annulus.files.images import UNLABELLED
 from annulus.look import Looked, difference_hash, exact_groups, look_at, main, near_pairs, report, views_sheet
+from annulus.views.sets import view_set
 
 
 def photograph(place: Path, seed: int, side: int = 64) -> Path:
@@ -239,6 +242,25 @@ def test_what_is_left_out_is_told_as_a_warning(own, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert f"WARNING: {own}: folders of a split without an image: test\n" in done.stderr
+
+
+def test_views_and_sizes_are_those_of_params_yaml_and_else_of_the_package(tmp_path):
+    missing = tmp_path / "none.yaml"
+    assert look.chosen(None, missing) == (view_set("gentle"), "gentle", 32, 32)
+    assert look.chosen("strong", missing) == (view_set("strong"), "strong", 32, 32)
+    values = {"views": "standard", "datasets.photos.image_size": 48, "datasets.photos.view_size": 40}
+    tree = replaced(TREE, values | {"view_sets.standard.flip": 0.25, "view_sets.crop": MISSING})
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(tree))
+    own = replace(view_set("standard"), flip=0.25)
+    assert look.chosen(None, tmp_path / "params.yaml") == (own, "standard", 48, 40)
+    assert look.chosen("crop", tmp_path / "params.yaml") == (view_set("crop"), "crop", 48, 40)
+
+
+def test_all_images_count_where_the_scale_takes_all(tmp_path):
+    parts = {"train": Source((), torch.full((5000,), UNLABELLED), read=lambda rows: (rows, {}))}
+    budget = {"scales.demo.prepare.train_images": None, "scales.demo.pretrain.epochs": 1}
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(replaced(TREE, budget)))
+    assert "1 epochs of 5,000 training images" in look.more_epochs(parts, tmp_path / "params.yaml").told
 
 
 @pytest.mark.parametrize(

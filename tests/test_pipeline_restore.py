@@ -169,12 +169,13 @@ def test_a_stage_elsewhere_and_another_process_here_are_none_that_runs_still(roo
             process.communicate()
 
 
-def test_a_stage_with_a_variable_that_is_no_text_is_found(root):
+def test_a_stage_with_a_variable_that_is_no_text_is_found_from_its_folder(root, monkeypatch):
+    monkeypatch.chdir(root)
     environment = {name.encode(): value.encode() for name, value in os.environ.items()}
     environment |= {b"OTHER": b"\xff", b"DVC_STAGE": b"pretrain"}
     with subprocess.Popen(["cat"], cwd=root, env=environment, stdin=subprocess.PIPE) as left:
         with pytest.raises(InputError, match="still running here: pretrain"):
-            restore(root)
+            main([])
         left.communicate()
 
 
