@@ -20,7 +20,7 @@ help:  ## this list
 install: $(READY)  ## .venv with the pinned packages; every target below does this first
 
 repro: $(READY)  ## run what has changed of the main line: dvc repro
-	@! git rev-parse -q --verify refs/exps/exec/EXEC_HEAD >/dev/null 2>&1 || git symbolic-ref -q HEAD >/dev/null || \
+	@! git rev-parse -q --verify refs/exps/exec/EXEC_BASELINE >/dev/null 2>&1 || git symbolic-ref -q HEAD >/dev/null || \
 	  echo "a killed dvc exp run left its parameters here, and HEAD on no branch: make restore puts both back"
 	@$(RUN) dvc repro $(ARGS)
 	@echo; echo "metrics/summary.json (more: metrics/, dvc plots show, make mlflow):"; sed '/[{}]/d; s/[",]//g' metrics/summary.json

@@ -38,7 +38,8 @@ def root(tmp_path, monkeypatch):
     head = first_commit(tmp_path)
     git(tmp_path, "checkout", "-qb", "mine")
     git(tmp_path, "checkout", "-q", "--detach", head)
-    git(tmp_path, "update-ref", "refs/exps/exec/EXEC_HEAD", head)
+    for name in ("EXEC_HEAD", "EXEC_BASELINE", "EXEC_MERGE"):
+        git(tmp_path, "update-ref", f"refs/exps/exec/{name}", head)
     for name in ("params.yaml", "stages/cifar10/params.yaml", "dvc.lock", "src/annulus/negatives/ranks.py"):
         (tmp_path / name).write_text("changed\n")
     git(tmp_path, "add", "params.yaml", "dvc.lock")
@@ -134,16 +135,44 @@ def test_a_head_that_is_older_than_the_experiment_s_start_is_left_alone(root):
     git(root, "stash", "-q")
     git(root, "switch", "-q", "mine")
     git(root, "commit", "-q", "--allow-empty", "-m", "later")
-    git(root, "update-ref", "refs/exps/exec/EXEC_HEAD", "mine")
+    git(root, "update-ref", "refs/exps/exec/EXEC_BASELINE", "mine")
     git(root, "checkout", "-q", "--detach", "HEAD~")
     restore(root)
     assert git(root, "branch", "--show-current") == ""
 
 
-def test_a_head_that_the_user_detached_stays_where_it_is(root):
-    git(root, "update-ref", "-d", "refs/exps/exec/EXEC_HEAD")
-    restore(root)
+def test_a_head_that_the_user_detached_after_a_run_that_finished_stays_where_it_is(root):
+    """Such a run leaves EXEC_HEAD too."""
+    for name in ("EXEC_BASELINE", "EXEC_MERGE"):
+        git(root, "update-ref", "-d", f"refs/exps/exec/{name}")
+    assert not any("branch" in step for step in restore(root))
     assert git(root, "branch", "--show-current") == ""
+
+
+def test_dvc_takes_head_for_head_again(root):
+    """DVC takes EXEC_BASELINE for HEAD while it is there: `dvc params diff` compared with the killed run's start."""
+    assert "DVC's HEAD is that of git again" in "\n".join(restore(root))
+    assert git(root, "for-each-ref", "--format=%(refname)", "refs/exps") == "refs/exps/exec/EXEC_HEAD"
+
+
+def test_a_merge_that_is_not_settled_is_named_with_the_ways_out_and_stays(root):
+    git(root, "reset", "-q", "--hard")
+    git(root, "switch", "-q", "mine")
+    for branch, sampler in (("theirs", "ball"), ("ours", "cave")):
+        git(root, "checkout", "-qb", branch, "mine")
+        (root / "params.yaml").write_text(f"sampler: {sampler}\n")
+        git(root, "commit", "-qam", sampler)
+    with pytest.raises(subprocess.CalledProcessError):
+        git(root, "merge", "theirs")
+    with pytest.raises(
+        InputError, match=r"middle of a merge or rebase \(params.yaml\); settle it as Comparing.*--abort"
+    ):
+        restore(root)
+    git(root, "checkout", "--theirs", "params.yaml")
+    git(root, "add", "params.yaml")
+    with pytest.raises(InputError, match="all settled, but not committed"):
+        restore(root)
+    assert (root / "params.yaml").read_text() == "sampler: ball\n"
 
 
 def test_a_stage_that_runs_still_is_named_and_nothing_is_put_back(root, capsys):
@@ -177,6 +206,25 @@ def test_a_stage_with_a_variable_that_is_no_text_is_found_from_its_folder(root, 
         with pytest.raises(InputError, match="still running here: pretrain"):
             main([])
         left.communicate()
+
+
+def test_a_dvc_that_runs_between_two_stages_is_named_and_keeps_its_parameters(root):
+    """Its run went on with the committed parameters, and was recorded under the name of the others."""
+    script = root / "dvc"
+    script.write_text("input()")
+    for words, is_work in (
+        (["exp", "run", "-S", "a=b"], True),
+        (["repro"], True),
+        (["exp", "run", "--run-all"], False),
+    ):
+        with subprocess.Popen([sys.executable, str(script), *words], cwd=root, stdin=subprocess.PIPE) as left:
+            if is_work:
+                with pytest.raises(InputError, match=rf"dvc {' '.join(words)} \(process {left.pid}\)"):
+                    restore(root)
+                assert (root / "params.yaml").read_text() == "changed\n"
+            else:
+                restore(root)
+            left.kill()
 
 
 def test_git_that_refuses_is_one_sentence(tmp_path):

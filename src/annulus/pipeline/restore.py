@@ -17,8 +17,10 @@ from annulus.pipeline.revision import compared_again, git
 WRITTEN = re.compile(r"(stages/\w+/)?(params\.yaml|dvc\.lock)|metrics/(main/.*|summary\.(json|csv))")
 OF_STUDY = re.compile(r"metrics/(\w+)/.*")
 DVCS_NOTE = ".dvc/tmp/repro.dat"
+RUNS = re.compile(r"\S*dvc( .*)? (repro|exp\w* run)( |$)")
 DVCS_COMMIT = "dvc: commit experiment"
-EXPERIMENT_HEAD = "refs/exps/exec/EXEC_HEAD"  # where DVC detached HEAD
+OF_A_RUN = ("EXEC_BASELINE", "EXEC_MERGE", "EXEC_BRANCH")  # in refs/exps/exec; DVC removes them as its run ends
+BASELINE = "refs/exps/exec/EXEC_BASELINE"  # where DVC detached HEAD; a later `dvc` takes it for HEAD
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -33,14 +35,15 @@ def restore(root: Path) -> list[str]:
     """Give parameters, locks and metrics their committed content, and HEAD its branch; returns the steps as sentences.
 
     Raises:
-        InputError: while a stage still runs, or when git refuses.
+        InputError: while a stage or DVC still runs, in the middle of a merge, or when git refuses.
     """
-    if running := _stages(root):
+    if running := _stages(root) or _pipelines(root):
         names = " and ".join(f"{stage} (process {process})" for process, stage in running.items())
         raise InputError(
             f"still running here: {names}; end that first: kill {' '.join(map(str, running))}, or wait for it"
         )
     git(root, "rev-parse", "--verify", "HEAD")  # refuses in a sentence where there is no repository
+    _refuse_in_a_merge(root)
     done = []
     for path in (root / "params.yaml", *root.glob("stages/*/params.yaml")):
         compared_again(path)
@@ -53,6 +56,12 @@ def restore(root: Path) -> list[str]:
         git(root, "switch", "--quiet", *(["-C"] if own else []), branch)
         taken = f", with the {len(own)} that you have committed since" if own else ""
         done.append(f"on branch {branch} again, from which a killed `dvc exp run` had detached HEAD{taken}")
+    if left := git(root, "for-each-ref", "--format=%(refname)", *(f"refs/exps/exec/{name}" for name in OF_A_RUN)):
+        for name in left.decode().split():
+            git(root, "update-ref", "--no-deref", "-d", name)
+        done.append("DVC's HEAD is that of git again, and not the commit from which the killed `dvc exp run` started")
+        if not branch and _detached(root):
+            done.append("HEAD is on no branch: `git switch BRANCH` puts it on one")
     if git(root, "ls-files", "--", DVCS_NOTE):  # a killed DVC leaves it in git's index, and warns of it ever after
         git(root, "rm", "--quiet", "--cached", "--", DVCS_NOTE)
         (root / DVCS_NOTE).unlink(missing_ok=True)
@@ -80,20 +89,52 @@ def _stages(root: Path) -> dict[int, str]:
     return stages
 
 
-def _left_branch(root: Path) -> str | None:
-    """The branch that DVC left: it is at the commit of an experiment's start still, at which HEAD was detached."""
+def _pipelines(root: Path) -> dict[int, str]:
+    """The `dvc repro` and `dvc exp run` that work on this checkout, also between two stages; not those of a queue."""
+    pipelines = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            words = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
+            command = " ".join(words[next((at for at, word in enumerate(words[:3]) if Path(word).name == "dvc"), 3) :])
+            runs = RUNS.match(command) and "--run-all" not in words
+            if runs and (process / "cwd").resolve().is_relative_to(root.resolve()):
+                pipelines[int(process.name)] = command
+    return pipelines
+
+
+def _refuse_in_a_merge(root: Path) -> None:
+    """Raises InputError where git waits for a merge to be settled: its result would go into the stash."""
+    unsettled = git(root, "diff", "--relative", "--name-only", "-z", "--diff-filter=U").decode().split("\0")[:-1]
+    with suppress(InputError):
+        git(root, "rev-parse", "-q", "--verify", "MERGE_HEAD")
+        unsettled = unsettled or ["all settled, but not committed"]
+    if unsettled:
+        raise InputError(
+            f"git is in the middle of a merge or rebase ({', '.join(unsettled)}); settle it as Comparing in "
+            "stages/README.md says, or go back with `git merge --abort` or `git rebase --abort`"
+        )
+
+
+def _detached(root: Path) -> bool:
     with suppress(InputError):
         git(root, "symbolic-ref", "-q", "HEAD")
+        return False
+    return True
+
+
+def _left_branch(root: Path) -> str | None:
+    """The branch that DVC left: it is at the commit of an experiment's start still, at which HEAD was detached."""
+    if not _detached(root):
         return None
     with suppress(InputError):
         branch = git(root, "rev-parse", "--abbrev-ref", "@{-1}").decode().strip()
-        start, end = (git(root, "rev-parse", "--verify", place) for place in (EXPERIMENT_HEAD, f"refs/heads/{branch}"))
-        git(root, "merge-base", "--is-ancestor", EXPERIMENT_HEAD, "HEAD")
+        start, end = (git(root, "rev-parse", "--verify", place) for place in (BASELINE, f"refs/heads/{branch}"))
+        git(root, "merge-base", "--is-ancestor", BASELINE, "HEAD")
         return branch if start == end else None
     return None
 
 
 def _own_commits(root: Path) -> list[str]:
     """The user's commits on the detached HEAD; none where DVC was killed after its own, which stays an experiment's."""
-    subjects = git(root, "log", "--format=%s", f"{EXPERIMENT_HEAD}..HEAD").decode().splitlines()
+    subjects = git(root, "log", "--format=%s", f"{BASELINE}..HEAD").decode().splitlines()
     return [] if any(subject.startswith(DVCS_COMMIT) for subject in subjects) else subjects
