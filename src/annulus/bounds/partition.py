@@ -8,7 +8,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from annulus.device.distributed import all_gather, all_reduce_
-from annulus.errors import InputError
 
 Normaliser = Literal["constant", "first-batch", "first-batch-candidates", "moving-average", "exact"]
 
@@ -64,9 +63,4 @@ class PartitionFunction(nn.Module):
                 elif self.rate > 0:
                     moved = torch.logaddexp(self.log_z + math.log(self.rate), seen + math.log1p(-self.rate))
                 self.log_z.copy_(torch.where(self.log_z.isnan(), seen, moved))
-            case _:
-                raise InputError(
-                    f"normaliser {self.normaliser!r} is none of constant, first-batch, first-batch-candidates, "
-                    "moving-average, exact"
-                )
         return self.log_z.clone()
