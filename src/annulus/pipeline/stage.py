@@ -16,6 +16,7 @@ from annulus.config.resolved import read_settings
 from annulus.errors import InputError
 from annulus.files.results import Metrics, write_metrics, write_seeds, write_table
 from annulus.pipeline import provenance
+from annulus.pipeline.edited import Inputs
 from annulus.pipeline.revision import compared_again
 from annulus.running.checkout import first
 from annulus.running.checkpoint import clear
@@ -61,8 +62,9 @@ def run_stage(
 
     `reads` are the parameters in dvc.yaml's own spelling; `main` gets just these, under the same names. `paths` become
     required arguments: `features` is `--features PATH`. Where `metrics` is among them, the metrics are written there,
-    and the history to `history`. A user's mistake ends in one sentence on stderr and exit status 1. Machine and time
-    are recorded of a stage that is `tracked`.
+    and the history to `history`. A user's mistake ends in one sentence on stderr and exit status 1, and so does an edit
+    of the parameters or of the code while the stage runs. Machine and time are recorded of a stage that is `tracked`,
+    which every stage but the check is.
     """
 
     def load(arguments: argparse.Namespace) -> Mapping[str, Any]:
@@ -73,7 +75,8 @@ def run_stage(
 
     parser = parser_of(main, paths)
     parser.add_argument("--params", type=Path, default=Path("params.yaml"))
-    _run(main, load, parser.parse_args(argv), tracked)
+    arguments = parser.parse_args(argv)
+    _run(main, load, arguments, arguments.params, reads, tracked)
 
 
 def run_resolved(main: Main, paths: Sequence[str], argv: Sequence[str] | None = None) -> None:
@@ -82,7 +85,8 @@ def run_resolved(main: Main, paths: Sequence[str], argv: Sequence[str] | None = 
     def load(arguments: argparse.Namespace) -> Mapping[str, Any]:
         return read_settings(arguments.settings)
 
-    _run(main, load, parser_of(main, [*paths, "settings"]).parse_args(argv))
+    arguments = parser_of(main, [*paths, "settings"]).parse_args(argv)
+    _run(main, load, arguments, arguments.settings)
 
 
 def parser_of(main: Callable[..., object], paths: Sequence[str]) -> argparse.ArgumentParser:
@@ -97,11 +101,18 @@ def _run(
     main: Main,
     load: Callable[[argparse.Namespace], Mapping[str, Any]],
     arguments: argparse.Namespace,
+    params: Path,
+    reads: Sequence[str] = (),
     tracked: bool = True,
 ) -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     with one_sentence():
-        results = main(load(arguments), arguments)
+        inputs = Inputs(Path(sys.modules[main.__module__].__file__), params, reads)
+        given = load(arguments)
+        if tracked and "DVC_STAGE" in os.environ:
+            inputs.refuse_other_choices()
+        results = main(given, arguments)
+        inputs.refuse_edits()
         _write(results, arguments)
     if tracked:
         provenance.record(main, [path for name, path in vars(arguments).items() if name not in ("params", "settings")])

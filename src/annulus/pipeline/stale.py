@@ -122,8 +122,8 @@ def _other_values(params: Mapping, stages: Mapping, locked: Mapping) -> dict[str
         given, asked = {}, {}
         for key, value in locked[name].get("params", {}).get("params.yaml", {}).items():
             given |= flat(value, key)
-        for key in (_filled(key, params) for key in stage.get("params", [])):
-            asked |= flat(_value(params, key), key)
+        for key in (filled(key, params) for key in stage.get("params", [])):
+            asked |= flat(value_at(params, key), key)
         differences |= {key: value for key, value in given.items() if key not in asked or asked[key] != value}
         differences |= {key: None for key, value in asked.items() if key not in given and value is not None}
     return differences
@@ -191,11 +191,12 @@ def _outputs(stage: Mapping) -> dict[str, bool]:
     return {path: how.get("cache") is False for one in options for path, how in one.items()}
 
 
-def _filled(key: str, params: Mapping) -> str:
+def filled(key: str, params: Mapping) -> str:
+    """A key of dvc.yaml, such as samplers.${sampler}, with its selectors filled in."""
     return re.sub(r"\$\{(\w+)\}", lambda match: str(params.get(match[1])), key)
 
 
-def _value(tree: Any, key: str) -> Any:
+def value_at(tree: Any, key: str) -> Any:
     """The value under a dotted key, or None."""
     for part in key.split("."):
         tree = tree.get(part) if isinstance(tree, Mapping) else None
