@@ -20,8 +20,8 @@ help:  ## this list
 install: $(READY)  ## .venv with the pinned packages; every target below does this first
 
 repro: $(READY)  ## run what has changed of the main line: dvc repro
-	@! git rev-parse -q --verify refs/exps/exec/EXEC_BASELINE >/dev/null 2>&1 || git symbolic-ref -q HEAD >/dev/null || \
-	  echo "a killed dvc exp run left its parameters here, and HEAD on no branch: make restore puts both back"
+	@! git rev-parse -q --verify refs/exps/exec/EXEC_BASELINE >/dev/null 2>&1 || \
+	  echo "a killed dvc exp run left its HEAD here, and its parameters unless you put them back: make restore does both"
 	@$(RUN) dvc repro $(ARGS)
 	@echo; echo "metrics/summary.json (more: metrics/, dvc plots show, make mlflow):"; sed '/[{}]/d; s/[",]//g' metrics/summary.json
 	@echo; $(RUN) PYTHONPATH=src python -m annulus curve || :

@@ -41,13 +41,22 @@ class Files(NamedTuple):
             text = self.content(path).decode()
         except UnicodeDecodeError as error:
             raise InputError(f"{self.name}: {path} is not text in UTF-8") from error
-        if mark := CONFLICT.search(text):
-            line = text.count("\n", 0, mark.start()) + 1
-            raise InputError(
-                f"{self.name}: {path} has git's conflict marks in line {line}; settle the merge first "
-                "(dvc.lock and metrics/: see Comparing in stages/README.md)"
-            )
-        return text
+        return settled(text, f"{self.name}: {path}")
+
+
+def settled(text: str, name: str) -> str:
+    """The text of a file that messages call `name`.
+
+    Raises:
+        InputError: when git left it in a conflict.
+    """
+    if mark := CONFLICT.search(text):
+        line = text.count("\n", 0, mark.start()) + 1
+        raise InputError(
+            f"{name} has git's conflict marks in line {line}; settle the merge first "
+            "(dvc.lock and metrics/: see Comparing in stages/README.md)"
+        )
+    return text
 
 
 def workspace(root: Path) -> Files:

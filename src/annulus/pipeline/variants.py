@@ -20,7 +20,7 @@ import yaml
 from annulus.config.params import SECTION_OF
 from annulus.errors import InputError
 from annulus.files.results import Number
-from annulus.pipeline.revision import WORKSPACE, Files, objects, workspace
+from annulus.pipeline.revision import WORKSPACE, Files, objects, settled, workspace
 from annulus.pipeline.stale import flat
 from annulus.running.checkout import git
 
@@ -163,7 +163,7 @@ def _stages(files: Mapping[str, bytes]) -> Mapping[str, Any]:
 
 def stages_of(lock: bytes) -> Mapping[str, Any]:
     """The stages of a lock of DVC, each with its inputs and outputs; an error of WRONG for another file."""
-    return yaml.load(lock, _Yaml)["stages"]
+    return yaml.load(settled(lock.decode(), LOCK), _Yaml)["stages"]
 
 
 def _measured(files: Mapping[str, bytes]) -> tuple[Any, ...]:
