@@ -127,7 +127,7 @@ def test_a_branch_that_has_moved_on_is_left_alone(root):
     git(root, "commit", "-q", "--allow-empty", "-m", "elsewhere")
     git(root, "checkout", "-q", "--detach", "HEAD~")
     git(root, "commit", "-q", "--allow-empty", "-m", "here")
-    restore(root)
+    assert "HEAD is on no branch, and its branch has moved on: `git switch BRANCH`" in restore(root)
     assert git(root, "branch", "--show-current") == ""
 
 
@@ -135,17 +135,18 @@ def test_a_head_that_is_older_than_the_experiment_s_start_is_left_alone(root):
     git(root, "stash", "-q")
     git(root, "switch", "-q", "mine")
     git(root, "commit", "-q", "--allow-empty", "-m", "later")
-    git(root, "update-ref", "refs/exps/exec/EXEC_BASELINE", "mine")
+    git(root, "update-ref", "refs/exps/exec/EXEC_HEAD", "mine")
     git(root, "checkout", "-q", "--detach", "HEAD~")
     restore(root)
     assert git(root, "branch", "--show-current") == ""
 
 
-def test_a_head_that_the_user_detached_after_a_run_that_finished_stays_where_it_is(root):
-    """Such a run leaves EXEC_HEAD too."""
+def test_a_head_that_the_user_may_have_detached_after_a_run_that_finished_stays_with_a_word(root):
+    """Such a run leaves EXEC_HEAD, and so does one that finished where a killed one had detached HEAD."""
     for name in ("EXEC_BASELINE", "EXEC_MERGE"):
         git(root, "update-ref", "-d", f"refs/exps/exec/{name}")
-    assert not any("branch" in step for step in restore(root))
+    steps = restore(root)
+    assert steps[1] == "HEAD is on no branch; if a killed `dvc exp run` left it so: git switch mine"
     assert git(root, "branch", "--show-current") == ""
 
 

@@ -36,7 +36,7 @@ def test_a_row_of_a_table_is_a_result_and_a_point_of_a_curve_is_none(tmp_path):
         ),
         ("metrics/toys/points.csv", None, "study toys: metrics/toys/points.csv is missing, as"),
         ("metrics/toys/points.csv", "a pipe", "study toys: metrics/toys/points.csv is missing, as"),
-        ("stages/toys/dvc.lock", "<<<<<<< ours: [", "stages/toys/dvc.lock: not this version's (ParserError: "),
+        ("stages/toys/dvc.lock", "stages: [", "stages/toys/dvc.lock: not this version's (ParserError: "),
         ("stages/toys/dvc.lock", "a pipe", "stages/toys/dvc.lock: not this version's (LookupError: "),
     ],
 )

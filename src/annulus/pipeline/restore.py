@@ -19,8 +19,12 @@ OF_STUDY = re.compile(r"metrics/(\w+)/.*")
 DVCS_NOTE = ".dvc/tmp/repro.dat"
 RUNS = re.compile(r"\S*dvc( .*)? (repro|exp\w* run)( |$)")
 DVCS_COMMIT = "dvc: commit experiment"
-OF_A_RUN = ("EXEC_BASELINE", "EXEC_MERGE", "EXEC_BRANCH")  # in refs/exps/exec; DVC removes them as its run ends
-BASELINE = "refs/exps/exec/EXEC_BASELINE"  # where DVC detached HEAD; a later `dvc` takes it for HEAD
+OF_A_RUN = (
+    "EXEC_BASELINE",
+    "EXEC_MERGE",
+    "EXEC_BRANCH",
+)  # of refs/exps/exec; the first is HEAD to DVC, until a run ends
+EXPERIMENT_HEAD = "refs/exps/exec/EXEC_HEAD"  # where DVC detached HEAD; it stays
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -51,17 +55,22 @@ def restore(root: Path) -> list[str]:
     if written := [path for path in changed if _is_written(root, path)]:
         git(root, "stash", "push", "--quiet", "--message", "make restore", "--", *written)
         done.append(f"as committed again: {', '.join(written)} (`git stash pop` brings back what they were)")
+    left = git(root, "for-each-ref", "--format=%(refname)", *(f"refs/exps/exec/{name}" for name in OF_A_RUN))
     if branch := _left_branch(root):
         own = _own_commits(root)
-        git(root, "switch", "--quiet", *(["-C"] if own else []), branch)
-        taken = f", with the {len(own)} that you have committed since" if own else ""
-        done.append(f"on branch {branch} again, from which a killed `dvc exp run` had detached HEAD{taken}")
-    if left := git(root, "for-each-ref", "--format=%(refname)", *(f"refs/exps/exec/{name}" for name in OF_A_RUN)):
-        for name in left.decode().split():
-            git(root, "update-ref", "--no-deref", "-d", name)
+        words = ["switch", *(["-C"] if own else []), branch]
+        if left:
+            git(root, *words, "--quiet")
+            taken = f", with the {len(own)} that you have committed since" if own else ""
+            done.append(f"on branch {branch} again, from which a killed `dvc exp run` had detached HEAD{taken}")
+        else:  # a run since then has finished, or the user detached it
+            done.append(f"HEAD is on no branch; if a killed `dvc exp run` left it so: git {' '.join(words)}")
+    elif left and _detached(root):
+        done.append("HEAD is on no branch, and its branch has moved on: `git switch BRANCH`")
+    for name in left.decode().split():
+        git(root, "update-ref", "--no-deref", "-d", name)
+    if left:
         done.append("DVC's HEAD is that of git again, and not the commit from which the killed `dvc exp run` started")
-        if not branch and _detached(root):
-            done.append("HEAD is on no branch: `git switch BRANCH` puts it on one")
     if git(root, "ls-files", "--", DVCS_NOTE):  # a killed DVC leaves it in git's index, and warns of it ever after
         git(root, "rm", "--quiet", "--cached", "--", DVCS_NOTE)
         (root / DVCS_NOTE).unlink(missing_ok=True)
@@ -128,13 +137,13 @@ def _left_branch(root: Path) -> str | None:
         return None
     with suppress(InputError):
         branch = git(root, "rev-parse", "--abbrev-ref", "@{-1}").decode().strip()
-        start, end = (git(root, "rev-parse", "--verify", place) for place in (BASELINE, f"refs/heads/{branch}"))
-        git(root, "merge-base", "--is-ancestor", BASELINE, "HEAD")
+        start, end = (git(root, "rev-parse", "--verify", place) for place in (EXPERIMENT_HEAD, f"refs/heads/{branch}"))
+        git(root, "merge-base", "--is-ancestor", EXPERIMENT_HEAD, "HEAD")
         return branch if start == end else None
     return None
 
 
 def _own_commits(root: Path) -> list[str]:
     """The user's commits on the detached HEAD; none where DVC was killed after its own, which stays an experiment's."""
-    subjects = git(root, "log", "--format=%s", f"{BASELINE}..HEAD").decode().splitlines()
+    subjects = git(root, "log", "--format=%s", f"{EXPERIMENT_HEAD}..HEAD").decode().splitlines()
     return [] if any(subject.startswith(DVCS_COMMIT) for subject in subjects) else subjects
