@@ -320,6 +320,30 @@ def test_what_stands_in_place_of_the_database_is_named(checkout, make):
         mlflow_send.send()
 
 
+def test_a_store_that_a_lab_shares_may_be_on_another_disk_and_is_made_once(checkout, monkeypatch, tmp_path):
+    """A file cannot be moved to another disk, and a second maker may not replace what the first has filled."""
+    moved, shared = [], tmp_path / "shared" / "lab.db"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{shared}")
+    monkeypatch.setattr(Path, "replace", lambda self, target: moved.append(self.rename(target)))
+    with pytest.raises(InputError, match=r"there is no folder .*shared for lab\.db; make it\). They are in metrics/"):
+        mlflow_send.send()
+    shared.parent.mkdir()
+
+    class Slow(MlflowClient):
+        def search_experiments(self, **arguments):
+            shared.touch()  # by another sender
+            return super().search_experiments(**arguments)
+
+    mlflow_send.send()
+    assert [path.parent for path in moved] == [shared.parent]
+    shared = shared.with_name("other.db")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{shared}")
+    monkeypatch.setattr(mlflow_send, "MlflowClient", Slow)
+    mlflow_send._client()
+    assert len(moved) == 1
+    assert sorted(path.name for path in shared.parent.iterdir()) == ["lab.db", "other.db"]
+
+
 @pytest.mark.slow
 def test_two_senders_at_once_on_a_fresh_store_make_one_run_in_this_checkout(checkout):
     store().unlink()

@@ -141,11 +141,16 @@ def _client() -> MlflowClient:
     if uri.startswith("sqlite:///"):
         database = Path(uri.removeprefix("sqlite:///").partition("?")[0])
         if not database.exists():
-            # Made aside, where git looks not: a killed sender would leave a store that nobody can open.
-            aside = Path(".annulus/mlflow.new")
-            aside.unlink(missing_ok=True)
+            if not database.parent.is_dir():  # MLflow tries for minutes
+                raise InputError(f"there is no folder {database.parent} for {database.name}; make it")
+            # Made aside: a killed sender would leave a store that nobody can open. Beside it: a store that several
+            # share may be on another disk.
+            aside = database.with_name(f"{database.name}.{os.getpid()}")
             MlflowClient(f"sqlite:///{aside}").search_experiments(max_results=1)
-            aside.replace(database)
+            if database.exists():  # another checkout has made it meanwhile
+                aside.unlink()
+            else:
+                aside.replace(database)
         try:  # MLflow tries for minutes to open a file that is not a database
             check_regular(database)
             with closing(sqlite3.connect(database, timeout=30)) as connection:
