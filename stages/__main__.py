@@ -73,7 +73,11 @@ def put_back(paths: list[str]) -> None:
             if hashlib.md5(content, usedforsecurity=False).hexdigest() == locked.get(path):
                 Path(path).parent.mkdir(parents=True, exist_ok=True)
                 with Path(path).open("xb") as file:  # refuses where anything is by now
-                    file.write(content)
+                    try:
+                        file.write(content)
+                        file.flush()
+                    except OSError:  # a full disk: half a file would be another one to git
+                        Path(path).unlink()
 
 
 def outputs(stage: str) -> dict[str, str]:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -215,6 +216,19 @@ def test_what_a_user_has_put_in_the_place_of_a_file_stays(started, committed):
         started(failing(ZeroDivisionError()))
     assert (committed / "knn.json").readlink() == Path("nowhere")
     assert (committed / "knn.png").read_text() == "the committed knn.png"
+
+
+def test_on_a_full_disk_no_half_of_a_file_is_put_back(committed):
+    runner = script("stages/__main__.py")
+    handlers, limits = {sign: signal.getsignal(sign) for sign in INTERRUPTS}, resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1, limits[1]))
+        runner.put_back(["m/knn.json"])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        for sign, handler in handlers.items():
+            signal.signal(sign, handler)
+    assert not (committed / "knn.json").exists()
 
 
 def test_a_stage_s_outputs_are_read_from_a_lock_as_dvc_writes_it(tmp_path, monkeypatch):
