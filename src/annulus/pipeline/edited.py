@@ -27,13 +27,16 @@ class Inputs:
     """The inputs of a stage as they are now: its code, and the values of `reads`, in dvc.yaml's spelling, in a file.
 
     Without `reads`, as of a study's settings, the file counts as a whole.
+
+    Raises:
+        InputError: when the file cannot be read.
     """
 
-    def __init__(self, script: Path, params: Path, reads: Sequence[str] = ()) -> None:
+    def __init__(self, script: Path, params: Path, reads: Sequence[str] | None = None) -> None:
         self.script, self.params, self.reads = script.resolve(), params, reads
-        self.tree = read_tree(params) if reads else {}
+        self.tree = {} if reads is None else read_tree(params)
         # DVC names the sections as they were chosen when it started: a later choice does not change them.
-        self.keys = [filled(name, self.tree) for name in reads]
+        self.keys = [filled(name, self.tree) for name in reads or ()]
         self.files = self._files()
 
     def refuse_other_choices(self) -> None:
@@ -43,7 +46,7 @@ class Inputs:
         """
         with suppress(LookupError, TypeError, AttributeError):
             checked = read_yaml(workspace(Path()), "dvc.lock")["stages"]["check"]["params"][self.params.name]
-            for name in dict.fromkeys(CHOSEN.findall(" ".join(self.reads))):
+            for name in dict.fromkeys(CHOSEN.findall(" ".join(self.reads or ()))):
                 if self.tree.get(name) != checked[name]:
                     raise InputError(
                         f"{self.params.name} was edited while DVC ran: {name} is {self.tree.get(name)!r}, and the run "
@@ -53,7 +56,7 @@ class Inputs:
     def refuse_edits(self) -> None:
         """Raises InputError where the stage's parameters or code are others by now, with their names."""
         edited = []
-        if self.reads:
+        if self.reads is not None:
             before, now = (_values(tree, self.keys) for tree in (self.tree, read_tree(self.params)))
             changed = sorted(key for key in before.keys() | now.keys() if before.get(key) != now.get(key))
             edited += [f"{key} ({_shown(before, key)} -> {_shown(now, key)})" for key in changed]
@@ -82,7 +85,7 @@ class Inputs:
     def _files(self) -> dict[Path, bytes]:
         """Digests of the library's files, of the script's, and of settings that count as a whole."""
         code = (file for file in LIBRARY.rglob("*.*") if file.suffix in (".py", *COMPILED))
-        whole = () if self.reads else (self.params,)
+        whole = (self.params,) if self.reads is None else ()
         digests = {}
         for file in (*code, self.script, *whole):
             with suppress(OSError):

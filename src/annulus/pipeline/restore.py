@@ -19,11 +19,8 @@ OF_STUDY = re.compile(r"metrics/(\w+)/.*")
 DVCS_NOTE = ".dvc/tmp/repro.dat"
 RUNS = re.compile(r"\S*dvc( .*)? (repro|exp\w* run)( |$)")
 DVCS_COMMIT = "dvc: commit experiment"
-OF_A_RUN = (
-    "EXEC_BASELINE",
-    "EXEC_MERGE",
-    "EXEC_BRANCH",
-)  # of refs/exps/exec; the first is HEAD to DVC, until a run ends
+# Of refs/exps/exec, while a run lasts; DVC takes the first for HEAD where it is.
+OF_A_RUN = ("EXEC_BASELINE", "EXEC_MERGE", "EXEC_BRANCH")
 EXPERIMENT_HEAD = "refs/exps/exec/EXEC_HEAD"  # where DVC detached HEAD; it stays
 
 

@@ -102,7 +102,7 @@ def _run(
     load: Callable[[argparse.Namespace], Mapping[str, Any]],
     arguments: argparse.Namespace,
     params: Path,
-    reads: Sequence[str] = (),
+    reads: Sequence[str] | None = None,
     tracked: bool = True,
 ) -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
