@@ -228,6 +228,19 @@ def test_a_dvc_that_runs_between_two_stages_is_named_and_keeps_its_parameters(ro
             left.kill()
 
 
+def test_a_run_in_another_worktree_keeps_its_marks(root, tmp_path_factory):
+    """Git has the refs of DVC once for all worktrees, and DVC records an experiment under them."""
+    other = tmp_path_factory.mktemp("worktree") / "other"
+    git(root, "worktree", "add", "-q", str(other))
+    (root / "dvc").write_text("input()")
+    with subprocess.Popen([sys.executable, "dvc", "exp", "run"], cwd=root, stdin=subprocess.PIPE) as run:
+        restore(other)
+        assert "EXEC_BASELINE" in git(root, "for-each-ref", "refs/exps")
+        run.kill()
+    restore(other)
+    assert "EXEC_BASELINE" not in git(root, "for-each-ref", "refs/exps")
+
+
 def test_git_that_refuses_is_one_sentence(tmp_path):
     with pytest.raises(InputError, match=r"^cannot ask git in .*: it is no git repository"):
         main(["--root", str(tmp_path)])

@@ -52,7 +52,7 @@ def restore(root: Path) -> list[str]:
     if written := [path for path in changed if _is_written(root, path)]:
         git(root, "stash", "push", "--quiet", "--message", "make restore", "--", *written)
         done.append(f"as committed again: {', '.join(written)} (`git stash pop` brings back what they were)")
-    left = git(root, "for-each-ref", "--format=%(refname)", *(f"refs/exps/exec/{name}" for name in OF_A_RUN))
+    left = _left_marks(root)
     if branch := _left_branch(root):
         own = _own_commits(root)
         words = ["switch", *(["-C"] if own else []), branch]
@@ -64,7 +64,7 @@ def restore(root: Path) -> list[str]:
             done.append(f"HEAD is on no branch; if a killed `dvc exp run` left it so: git {' '.join(words)}")
     elif left and _detached(root):
         done.append("HEAD is on no branch, and its branch has moved on: `git switch BRANCH`")
-    for name in left.decode().split():
+    for name in left:
         git(root, "update-ref", "--no-deref", "-d", name)
     if left:
         done.append("DVC's HEAD is that of git again, and not the commit from which the killed `dvc exp run` started")
@@ -106,6 +106,16 @@ def _pipelines(root: Path) -> dict[int, str]:
             if runs and (process / "cwd").resolve().is_relative_to(root.resolve()):
                 pipelines[int(process.name)] = command
     return pipelines
+
+
+def _left_marks(root: Path) -> list[str]:
+    """The refs of a run that was killed; none while one runs in another worktree, which has the same refs."""
+    listed = git(root, "worktree", "list", "--porcelain").decode().splitlines()
+    worktrees = [Path(line.removeprefix("worktree ")) for line in listed if line.startswith("worktree ")]
+    if any(_pipelines(worktree) for worktree in worktrees):
+        return []
+    marks = git(root, "for-each-ref", "--format=%(refname)", *(f"refs/exps/exec/{name}" for name in OF_A_RUN))
+    return marks.decode().split()
 
 
 def _refuse_in_a_merge(root: Path) -> None:
