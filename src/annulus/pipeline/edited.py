@@ -7,20 +7,19 @@ its run cache would give these numbers to whoever asks for the edited ones.
 import hashlib
 import json
 import os
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from annulus.config.file import read_tree
+from annulus.config.resolved import SELECTORS
 from annulus.errors import InputError
 from annulus.pipeline.revision import workspace
 from annulus.pipeline.stale import filled, flat, read_yaml, value_at
 from annulus.running.code import COMPILED, LIBRARY, computes, imported_files
 
 MOST_NAMED = 4
-CHOSEN = re.compile(r"\$\{(\w+)\}")
 
 
 class Inputs:
@@ -46,8 +45,9 @@ class Inputs:
         """
         with suppress(LookupError, TypeError, AttributeError):
             checked = read_yaml(workspace(Path()), "dvc.lock")["stages"]["check"]["params"][self.params.name]
-            for name in dict.fromkeys(CHOSEN.findall(" ".join(self.reads or ()))):
-                if self.tree.get(name) != checked[name]:
+            sections = " ".join(self.reads or ())
+            for name in SELECTORS:
+                if f"${{{name}}}" in sections and self.tree.get(name) != checked[name]:
                     raise InputError(
                         f"{self.params.name} was edited while DVC ran: {name} is {self.tree.get(name)!r}, and the run "
                         f"began with {checked[name]!r}; run `dvc repro` again"

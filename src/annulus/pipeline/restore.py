@@ -6,7 +6,7 @@ next `dvc repro` would compute the changed variant over metrics/. Removed change
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -86,26 +86,29 @@ def _is_written(root: Path, path: str) -> bool:
 def _stages(root: Path) -> dict[int, str]:
     """The stages that DVC has started here and that run still, by process: a killed DVC does not end them."""
     stages = {}
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            variables = (process / "environ").read_bytes().decode(errors="replace").split("\0")
-            own = dict(variable.partition("=")[::2] for variable in variables)
-            if "DVC_STAGE" in own and (process / "cwd").resolve() == root.resolve():
-                stages[int(process.name)] = own["DVC_STAGE"]
+    for number, folder, variables in _processes("environ"):
+        own = dict(variable.partition("=")[::2] for variable in variables)
+        if "DVC_STAGE" in own and folder == root.resolve():
+            stages[number] = own["DVC_STAGE"]
     return stages
 
 
 def _pipelines(root: Path) -> dict[int, str]:
     """The `dvc repro` and `dvc exp run` that work on this checkout, also between two stages; not those of a queue."""
     pipelines = {}
+    for number, folder, words in _processes("cmdline"):
+        command = " ".join(words[next((at for at, word in enumerate(words[:3]) if Path(word).name == "dvc"), 3) :])
+        if RUNS.match(command) and "--run-all" not in words and folder.is_relative_to(root.resolve()):
+            pipelines[number] = command
+    return pipelines
+
+
+def _processes(file: str) -> Iterator[tuple[int, Path, list[str]]]:
+    """The number and folder of each process that one may look at, and the words of its `file` in /proc."""
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            words = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
-            command = " ".join(words[next((at for at, word in enumerate(words[:3]) if Path(word).name == "dvc"), 3) :])
-            runs = RUNS.match(command) and "--run-all" not in words
-            if runs and (process / "cwd").resolve().is_relative_to(root.resolve()):
-                pipelines[int(process.name)] = command
-    return pipelines
+            words = (process / file).read_bytes().decode(errors="replace").split("\0")[:-1]
+            yield int(process.name), (process / "cwd").resolve(strict=True), words
 
 
 def _left_marks(root: Path) -> list[str]:
