@@ -1,11 +1,16 @@
 """While tests run, shapes and types of signatures are checked, in a quick run at first calls; in production never."""
 
 import atexit
+import faulthandler
 import gc
 import importlib.util
 import math
 import os
+import signal
+import tempfile
+import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import is_dataclass
 from functools import partial, wraps
 from importlib.machinery import ModuleSpec
@@ -111,6 +116,34 @@ def pytest_collection_finish() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files with whole runs first: otherwise one process is left with them when the others have ended."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+STACKS = tempfile.TemporaryFile()  # noqa: SIM115
+faulthandler.register(signal.SIGUSR1, STACKS)  # for forks too, without a thread in each
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(call: pytest.CallInfo) -> Iterator[None]:
+    """Where a test waited too long, the stacks of the processes that it has forked are beside its own."""
+    report = yield
+    if report.failed and "from pytest-timeout" in report.longreprtext:
+        STACKS.truncate(0)
+        for process in forks(os.getpid()):
+            os.kill(process, signal.SIGUSR1)
+            time.sleep(0.1)
+        STACKS.seek(0)
+        report.sections.append(("stacks of forked processes", STACKS.read().decode(errors="replace")))
+    return report
+
+
+def forks(process: int) -> Iterator[int]:
+    """The processes that one has forked, and these, without those that have become another program."""
+    children = Path(f"/proc/{process}/task").glob("*/children")  # nothing elsewhere than on Linux
+    for child in (int(child) for file in children for child in file.read_text().split()):
+        with suppress(OSError):
+            if Path(f"/proc/{child}/cmdline").read_bytes() == Path(f"/proc/{process}/cmdline").read_bytes():
+                yield child
+                yield from forks(child)
 
 
 @pytest.fixture
