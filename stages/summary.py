@@ -19,7 +19,7 @@ WHERE_TO_LOOK = """\
 all numbers    metrics/ (each seed's: metrics/summary.csv)
 curves         `dvc plots show`
 every run      `make mlflow`
-a comparison   `dvc exp run -S sampler=cave`, then `make compare BASE={base}`"""
+a comparison   `dvc exp run -S sampler={other}`, then `make compare BASE={base}`"""
 
 WITHOUT_CLASSES = """
 
@@ -44,9 +44,9 @@ def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
             headlines[name.replace("_percent", "_interval_percent")] = half
     headlines["train_images"] = read_metrics(paths.prepare)["train_images"]
     note = "" if "knn_top1_percent" in headlines else WITHOUT_CLASSES
-    print(
-        f"\n{summary_text(params, rows)}{note}\n\n{WHERE_TO_LOOK.format(base=os.environ.get('DVC_EXP_NAME', 'HEAD'))}\n"
-    )
+    other = "ring" if params["sampler"] == "cave" else "cave"
+    where = WHERE_TO_LOOK.format(other=other, base=os.environ.get("DVC_EXP_NAME", "HEAD"))
+    print(f"\n{summary_text(params, rows)}{note}\n\n{where}\n")
     return Results(headlines)
 
 

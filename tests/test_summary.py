@@ -117,3 +117,9 @@ def test_what_a_stage_did_not_write_is_asked_for_by_name(paths):
     paths.knn.unlink()
     with pytest.raises(InputError, match=r"knn\.json is missing or not a metrics file .*run `dvc repro`"):
         summary.main(VARIANT, paths)
+
+
+@pytest.mark.parametrize(("chosen", "offered"), [("uniform", "cave"), ("cave", "ring")])
+def test_the_comparison_that_is_offered_changes_the_sampler(paths, capsys, chosen, offered):
+    summary.main(VARIANT | {"sampler": chosen}, paths)
+    assert f"`dvc exp run -S sampler={offered}`" in capsys.readouterr().out
