@@ -252,6 +252,10 @@ BOUND_FAULTS = {
         bound(lambda positives, negatives: OneWay.apply(positives) - OneWay.apply(negatives)),
         "the gradient of Mine fails on made-up scores: .*; a loss is made of functions that torch can differentiate",
     ),
+    "what it changes": (  # an estimate reads the scores again after the loss
+        bound(lambda positives, negatives: bounds.infonce(positives, negatives.mul_(2))),
+        r"the loss or ceiling of Mine fails on made-up scores: .*in-place operation. \(test_methods_trial.py, line ",
+    ),
     "an error": (
         bound(lambda positives, negatives: positives @ negatives),
         r"the loss or ceiling of Mine fails on made-up scores: RuntimeError: .*\(test_methods_trial.py, line \d+\)",
@@ -338,7 +342,12 @@ def ranking(positives, negatives):
     return (negatives - positives).relu().mean()
 
 
-@pytest.mark.parametrize("loss", [spectral, regularised, sigmoid, ranking])
+def uniformity(positives, negatives):
+    """Wang and Isola 2020, arXiv:2005.10242: the part of their loss that does not use the positives."""
+    return negatives.exp().mean().log()
+
+
+@pytest.mark.parametrize("loss", [spectral, regularised, sigmoid, ranking, uniformity])
 def test_losses_of_the_literature_pass(loss):
     kinds = {"loss": lambda self, positives, negatives, training: loss(positives, negatives)}
     try_bound(type("Mine", (bounds.Loss,), kinds)())

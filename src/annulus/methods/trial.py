@@ -85,8 +85,8 @@ def try_bound(bound: Bound) -> None:
     for apart, most in ((0.0, 0.0), (APART, math.inf)):
         where = "where scores tell the positive apart" if apart else "where scores are all equal"
         positives = torch.full((QUERIES, 1), apart, requires_grad=True)
-        negatives, counts = torch.full((QUERIES, NEGATIVES), -apart), torch.full((QUERIES,), NEGATIVES)
-        every = torch.cat([positives.detach(), negatives], dim=1)
+        negatives = torch.full((QUERIES, NEGATIVES), -apart, requires_grad=True)
+        counts, every = torch.full((QUERIES,), NEGATIVES), torch.cat([positives, negatives], dim=1).detach()
         with _naming(f"the loss or ceiling of {name}", "both are functions of scores or numbers of them, and tensors"):
             try:
                 found = bound.begin().estimate(positives, negatives, 0.5, counts, lambda every=every: every)
