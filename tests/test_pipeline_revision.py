@@ -14,7 +14,7 @@ from annulus.pipeline.revision import compared_again, experiments, git, objects,
 @pytest.fixture
 def root(tmp_path):
     """A repository with files at two depths, a link, and what Python leaves there."""
-    for name in ("src/a.py", "src/deep/b.py", "src/__pycache__/a.pyc", "src/stray.pyc", "source/c.py"):
+    for name in ("src/a.py", "src/deep/b.py", "src/__pycache__/a.pyc.1", "src/stray.pyc", "source/c.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(f"{name}\n")
     (tmp_path / "src/link.py").symlink_to("a.py")
@@ -73,7 +73,7 @@ def test_what_is_no_text_or_left_in_a_conflict_is_named_with_its_side_and_line(r
     with pytest.raises(InputError, match="workspace: binary is not text in UTF-8"):
         workspace(root).text("binary")
     for mark in ("<<<<<<< HEAD", ">>>>>>> other"):
-        (root / "merged").write_text(f"a\nb\n{mark}\n")
+        (root / "merged").write_text(f"\nb\n{mark}\n")
         with pytest.raises(InputError, match="workspace: merged has git's conflict marks in line 3; settle"):
             workspace(root).text("merged")
     (root / "merged").write_text("a <<<<<<< b\n<<<<<<<\n")
