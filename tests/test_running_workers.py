@@ -87,6 +87,7 @@ def talk(item: int) -> None:
 
 def visible_gpus(item: int) -> tuple[str, int]:
     meet(2)
+    assert type(current_process()).__name__ == "SpawnProcess", "CUDA does not survive a fork"
     return os.environ["CUDA_VISIBLE_DEVICES"], item
 
 
@@ -200,6 +201,26 @@ def test_on_gpus_each_worker_has_its_own_and_on_one_items_come_one_after_the_oth
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     found = list(map_processes(threads, [0, 1], names=["a", "b"], device=torch.device("cuda")))
     assert {process for _, _, process, _ in found} == {os.getpid()}
+
+
+def test_a_computation_on_the_cpu_has_workers_on_a_machine_with_a_gpu_too_and_one_item_of_one_thread_has_its_own(
+    cores, monkeypatch
+):
+    """It would have all of this process's threads, and so other bits."""
+    cores(2)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    for items in ([0, 1], [0]):
+        found = list(map_processes(threads, items))
+        assert os.getpid() not in {process for _, _, process, _ in found}
+        assert {of_torch for of_torch, *_ in found} == {1}
+    assert list(map_processes(threads, [])) == []
+
+
+def test_processes_of_a_group_compute_one_item_after_the_other_without_workers(cores, monkeypatch):
+    """Each would begin the same runs, and none would meet the others in its steps."""
+    cores(2)
+    monkeypatch.setattr(module, "world_size", lambda: 2)
+    assert {process for _, _, process, _ in map_processes(threads, [0, 1])} == {os.getpid()}
 
 
 @pytest.mark.parametrize(("count", "seeds", "each_takes"), [pytest.param(5, 2, 2, marks=pytest.mark.slow), (2, 3, 1)])
