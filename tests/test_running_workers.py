@@ -251,7 +251,7 @@ def test_a_seed_alone_on_several_cores_needs_no_worker_and_as_many_compute_at_a_
 
 
 @pytest.mark.parametrize(
-    ("count", "items", "processes"), [(2, 5, 3), (4, 5, 5), (2, 9, 2), (2, 7, 2), (4, 9, 5), (1, 3, 1)]
+    ("count", "items", "processes"), [(2, 3, 3), (2, 5, 3), (4, 5, 5), (2, 9, 2), (2, 7, 2), (4, 9, 5), (1, 3, 1)]
 )
 def test_where_a_last_round_would_leave_cores_idle_more_processes_share_them(cores, count, items, processes):
     """Seven items on two cores would need four, each with memory of its own."""
@@ -276,6 +276,22 @@ def test_an_item_s_mistake_comes_through_after_the_results_before_it(cores):
     assert [next(found), next(found)] == [2, 4]
     with pytest.raises(InputError, match=r"^item 3 is odd; take an even one$"):
         next(found)
+
+
+def test_after_a_mistake_no_further_items_are_begun(cores):
+    """But for those that a worker has taken already."""
+    cores(1)
+    Path("fails").touch()
+    with pytest.raises(InputError, match="piece 2 failed"):
+        ResumableTasks("a stage", side_by_side).run({key: {} for key in range(2, 12)})
+    assert len(begun()) < 8
+
+
+def test_seeds_are_named_where_progress_is_shown_and_computed_on_their_device(monkeypatch):
+    given = {}
+    monkeypatch.setattr(module, "map_processes", lambda *_, **named: given.update(named) or [0.5, 1.5])
+    assert map_seeds(total, [3, 7], torch.device("cuda")) == {3: 0.5, 7: 1.5}
+    assert (given["names"], given["device"].type) == (["seed 3", "seed 7"], "cuda")
 
 
 def test_without_shared_memory_the_way_out_is_said_before_anything_is_computed(cores, monkeypatch):
@@ -380,11 +396,18 @@ def test_tasks_of_a_gpu_are_computed_as_its_computations_are(monkeypatch):
     assert given == ["cpu", "cuda"]
 
 
-@pytest.mark.parametrize("waits", [True, False])
-def test_a_process_ends_with_another_one_also_where_python_cannot_wait_for_it(waits, monkeypatch):
-    """As conda's Python cannot."""
-    if not waits:
+@pytest.mark.parametrize("waits", ["as it can", "no such call", "an old Linux"])
+def test_a_process_ends_with_another_one_and_not_before_also_where_it_cannot_be_waited_for(waits, monkeypatch):
+    """Conda's Python has no call for it."""
+
+    def unknown(process):
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    if waits == "no such call":
         monkeypatch.delattr(os, "pidfd_open")
+    elif waits == "an old Linux":
+        monkeypatch.setattr(os, "pidfd_open", unknown)
+    monkeypatch.setattr(module, "LOOK_SECONDS", 0.1)
 
     def work():
         end_with(stage.pid)
@@ -394,6 +417,9 @@ def test_a_process_ends_with_another_one_also_where_python_cannot_wait_for_it(wa
     stage.start()
     worker = get_context("fork").Process(target=work)
     worker.start()
+    worker.join(1)
+    assert stage.is_alive()
+    assert worker.is_alive()
     stage.kill()
     stage.join()
     worker.join(30)

@@ -134,9 +134,7 @@ def end_with(process: int) -> None:
     def wait() -> None:
         try:
             select.select([os.pidfd_open(process)], [], [])
-        except ProcessLookupError:  # it has gone already
-            pass
-        except (AttributeError, OSError):  # conda's Python has no such call, nor has Linux before 5.3
+        except (AttributeError, OSError):  # it has gone; or conda's Python or a Linux before 5.3, without the call
             with suppress(OSError):
                 while True:
                     os.kill(process, 0)
