@@ -311,7 +311,7 @@ def test_right_bounds_pass_and_a_loss_that_is_none_reports_infonce_of_the_same_s
     others[0, 3:] = -torch.inf
     counts = torch.tensor([3] + [9] * 5)
     found, expected = (
-        one.estimate(positives.clone().requires_grad_(), others, 0.5, counts, lambda: None)
+        one.estimate(positives.clone().requires_grad_(), others.clone().requires_grad_(), 0.5, counts, lambda: None)
         for one in (Decoupled(), bounds.InfoNCE())
     )
     assert float(found.bound_nats) == pytest.approx(float(expected.bound_nats))

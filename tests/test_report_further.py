@@ -167,6 +167,14 @@ def test_rows_of_algorithms_on_other_images_have_figures_gains_and_verdicts_and_
     assert len(set(re.findall(r' id="([^"]+)"', page))) == len(re.findall(r' id="([^"]+)"', page))
 
 
+def test_studies_come_by_name_and_one_whose_parameters_cannot_be_read_takes_no_other_away(tmp_path):
+    own(tmp_path)
+    for name in "fbdac":
+        shutil.copytree(tmp_path / "stages/own", tmp_path / "stages" / name)
+    (tmp_path / "stages/c/params.yaml").write_text("a: [")
+    assert [study.name for study in further_studies(Metrics(tmp_path))] == ["a", "b", "d", "f", "own"]
+
+
 @pytest.mark.parametrize("parts", [3, [], {}, {"../x": {}}, {7: {}}, {"\ud800": {}}])
 def test_a_section_without_names_of_files_has_no_part(tmp_path, parts):
     assert further_studies(Metrics(own(tmp_path, parts))) == []
