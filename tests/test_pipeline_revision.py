@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 from report_root import first_commit
@@ -93,12 +94,16 @@ def test_experiments_are_listed_by_name_with_the_newest_commit_first(root):
 
 
 def test_git_that_cannot_be_asked_is_one_sentence_with_the_folder_and_the_reason(root, monkeypatch):
-    with pytest.raises(InputError, match=f"cannot ask git in {root}/gone: the folder is missing"):
-        git(root / "gone", "status")
     with pytest.raises(InputError, match=f"cannot ask git in {root}: exit status 1"):
         git(root, "rev-parse", "--verify", "-q", "gone")
     with pytest.raises(InputError, match=f"cannot ask git in {root}/src/a.py: .*Not a directory"):
         git(root / "src/a.py", "status")
+    alias = "alias.complain=!printf 'fatal: this\\n  and \\377that' >&2; exit 3"
+    monkeypatch.chdir(root)
+    with pytest.raises(InputError, match=f"cannot ask git in {root}: this and \ufffdthat$"):
+        git(Path(), "-c", alias, "complain")
+    with pytest.raises(InputError, match=f"cannot ask git in {root}/gone: the folder is missing"):
+        git(Path("gone"), "status")
     monkeypatch.setattr(revisions, "GIT_SECONDS", 0.05)
     with pytest.raises(InputError, match=f"cannot ask git in {root}: .*timed out after 0.05 seconds"):
         git(root, "-c", "alias.wait=!sleep 2", "wait")
