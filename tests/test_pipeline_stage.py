@@ -81,6 +81,18 @@ def test_a_stage_gets_what_it_reads_and_its_results_are_written(tmp_path, argv, 
     assert of_study == ({"scale": "demo", "seeds": [3, 4], "run": {"knn": {"k": 5}}}, tmp_path / "images")
 
 
+def test_help_says_what_a_stage_is_and_an_argument_is_given_by_its_whole_name(argv, capsys):
+    def main(params, paths):
+        """Stands for a stage."""
+        return Results({})
+
+    refused = {"required: --images": argv[2:], "required: --history": ["--hist", *argv[1:2], *argv[:4]]}
+    for said, arguments in {"What every stage does the same way": ["--help"], **refused}.items():
+        with pytest.raises(SystemExit):
+            run_stage(main, READS, PATHS, arguments)
+        assert said in "".join(capsys.readouterr())
+
+
 def test_a_stage_with_seeds_writes_each(tmp_path, argv):
     seeds = {seed: {"top1_percent": 40.0 + seed, "k": 20, "worst_class": f"class {seed}"} for seed in (0, 3)}
     histories = {seed: [{"epoch": 1, "loss_nats": 0.5 * seed}] for seed in seeds}

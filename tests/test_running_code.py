@@ -11,6 +11,7 @@ from test_studies_runs import variant
 from annulus.errors import InputError
 from annulus.methods import METHODS
 from annulus.running.code import CHOICES, _files_of, _imported_by, hash_code, is_docstring
+from annulus.studies import runs
 from annulus.studies.runs import TrialCode, hash_trial
 
 
@@ -118,6 +119,17 @@ def test_of_what_can_be_chosen_a_run_s_code_is_what_it_chose_with_all_that_is_im
     one = {name for name in hash_code(tmp_path / "one.py", []) if name.startswith("negatives/")}
     assert {"negatives/by_cluster.py", "negatives/own.py"} <= one
     assert not {"negatives/__init__.py", "negatives/samplers.py"} & one
+
+
+def test_a_run_s_code_has_all_five_choices_and_is_read_once(monkeypatch):
+    """Each may be of one's own, in a file that nothing else imports; an edit while runs wait is too late."""
+    asked = []
+    monkeypatch.setattr(runs, "hash_code", lambda file, chosen: asked.append(chosen) or {"edit": str(len(asked))})
+    code, run = TrialCode(), variant(0, {"sampler": "ring", "anneal": "step", "neighbours": "s"})
+    assert [code.of(run), code.of(run)] == [{"edit": "1"}, {"edit": "1"}]
+    chosen = run.run
+    for choice in (chosen.method, chosen.bound, chosen.sampler, chosen.neighbours, chosen.annealing):
+        assert type(choice) in asked[0]
 
 
 DOTS = """import annulus as lab
