@@ -9,10 +9,11 @@ from dvc.utils.serialize import dump_yaml
 from stated import TREE
 
 from annulus.pipeline import edited
+from annulus.pipeline.provenance import runs
 from annulus.pipeline.stage import Results, run_resolved, run_stage
 
 READS = ["samplers.${sampler}", "scales.${scale}.pretrain"]
-PATHS = ["metrics"]
+PATHS, ARGV = ["metrics"], ["--metrics", "knn.json"]
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def run(edit) -> None:
         Path("params.yaml").write_text(yaml.safe_dump(tree), encoding="utf-8")
         return Results({"k": 1})
 
-    run_stage(main, READS, PATHS, ["--metrics", "knn.json"])
+    run_stage(main, READS, PATHS, ARGV)
 
 
 def test_an_edit_of_a_value_that_the_stage_reads_costs_its_results(checkout):
@@ -96,3 +97,7 @@ def test_another_choice_than_the_check_has_seen_in_this_run_is_refused_before_an
         SystemExit, match="edited while DVC ran: sampler is 'ring', and the run began with 'ball'; run `dvc"
     ):
         run(lambda tree: pytest.fail("it ran"))
+    seen = []
+    run_stage(lambda params, paths: seen.append(params) or Results({"k": 1}), READS, PATHS, ARGV, tracked=False)
+    assert seen, "the check itself begins a run"
+    assert runs(checkout) == []

@@ -27,6 +27,7 @@ from annulus.negatives.samplers import Ring
 from annulus.pipeline import stage
 from annulus.pipeline.provenance import runs
 from annulus.pipeline.stage import Results, run_resolved, run_stage
+from annulus.running.checkpoint import Checkpoint, let_go
 from annulus.studies.settings_files import write_settings
 from annulus.studies.study import Study
 
@@ -99,6 +100,24 @@ def test_a_stage_with_seeds_writes_each(tmp_path, argv):
     run_stage(lambda params, paths: Results.of_seeds(seeds, histories), READS, PATHS, argv)
     found = {str(seed): numbers for seed, numbers in seeds.items()}
     assert read(tmp_path) == (found, "seed,epoch,loss_nats\n0,1,0.0\n3,1,1.5\n")
+
+
+def test_a_stage_writes_what_it_names_alone_and_of_no_epochs_the_columns_of_a_history(tmp_path, argv):
+    run_stage(lambda params, paths: Results({"k": 1}, [{"epoch": 1}]), READS, PATHS[:1], [*argv[:2], *argv[-2:]])
+    assert not (tmp_path / "m").exists()
+    run_stage(lambda params, paths: Results({"k": 1}), READS, PATHS, argv)
+    assert read(tmp_path) == ({"k": 1}, "seed,epoch\n")
+
+
+def test_a_stage_that_ends_removes_the_states_that_those_before_it_let_go(argv, empty_checkout):
+    """A stage's own stays: DVC may fail to keep its outputs."""
+    before, own = Checkpoint("before", {"k": 1}), Checkpoint("own", {"k": 2})
+    for checkpoint in (before, own):
+        with checkpoint:
+            checkpoint.save({"step": 1})
+    let_go([before])
+    run_stage(lambda params, paths: Results({"k": 1}, written=lambda: let_go([own])), READS, PATHS, argv)
+    assert (before.state.exists(), own.state.exists()) == (False, True)
 
 
 def test_a_stage_that_dvc_runs_says_where_and_which_files_are_its_own(tmp_path, argv, settings, monkeypatch):
