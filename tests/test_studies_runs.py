@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import logging
 import os
 import re
 import shutil
@@ -366,7 +367,8 @@ def test_a_state_serves_the_same_settings_and_images_alone(splits, monkeypatch):
     assert len(trained()) == 7
 
 
-def test_progress_calls_a_run_by_its_number_its_point_and_its_seed(splits, monkeypatch):
+def test_progress_calls_a_run_by_its_number_its_point_and_its_seed(splits, monkeypatch, caplog):
+    caplog.set_level(logging.INFO, logger="annulus")
     asked = []
 
     def made_up(compute, items, *, names, device):
@@ -377,6 +379,12 @@ def test_progress_calls_a_run_by_its_number_its_point_and_its_seed(splits, monke
     keys = [3, (("IR", 0.5), 1), (("ball", None), 0)]
     Trials(splits).run({key: variant(seed) for seed, key in enumerate(keys)})
     assert asked == ["run 1 of 3, seed 3", "run 2 of 3, IR, 0.5, seed 1", "run 3 of 3, ball, seed 0"]
+    assert "runs have their outcome" not in caplog.text
+    asked.clear()
+    Trials(splits).cached(variant(0)).write(outcome([True]))
+    Trials(splits).run({seed: variant(seed) for seed in (0, 1)})
+    assert asked == ["run 1 of 1, seed 1"]
+    assert "1 of 2 runs have their outcome in .annulus/outcomes and train no more" in caplog.text
 
 
 def test_a_mistake_in_a_worker_reaches_the_caller_as_its_sentence(splits, monkeypatch):
