@@ -91,6 +91,12 @@ def visible_gpus(item: int) -> tuple[str, int]:
     return os.environ["CUDA_VISIBLE_DEVICES"], item
 
 
+def interrupts(item: int) -> tuple[list[signal.Handlers], set[signal.Signals]]:
+    """What each does here, and those that wait."""
+    each = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+    return each, module.INTERRUPTS & signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+
 def refuse_odd(item: int) -> int:
     if item % 2:
         raise InputError(f"item {item} is odd; take an even one")
@@ -216,11 +222,25 @@ def test_a_computation_on_the_cpu_has_workers_on_a_machine_with_a_gpu_too_and_on
     assert list(map_processes(threads, [])) == []
 
 
-def test_processes_of_a_group_compute_one_item_after_the_other_without_workers(cores, monkeypatch):
+def test_an_interrupt_ends_a_worker_silently_but_for_one_that_its_stage_ignores_as_nohup_s_does(cores):
+    cores(1)
+    before = [signal.signal(one, of) for one, of in ((signal.SIGINT, print), (signal.SIGHUP, signal.SIG_IGN))]
+    try:
+        found = list(map_processes(interrupts, [0]))
+    finally:
+        signal.signal(signal.SIGINT, before[0])
+        signal.signal(signal.SIGHUP, before[1])
+    assert found == [([signal.SIG_DFL, signal.SIG_DFL, signal.SIG_IGN], set())]
+
+
+def test_processes_of_a_group_compute_one_item_after_the_other_without_workers(cores, monkeypatch, caplog):
     """Each would begin the same runs, and none would meet the others in its steps."""
     cores(2)
     monkeypatch.setattr(module, "world_size", lambda: 2)
     assert {process for _, _, process, _ in map_processes(threads, [0, 1])} == {os.getpid()}
+    with caplog.at_level(logging.INFO, logger="annulus"):
+        list(map_processes(talk, [3], names=["seed 3"]))
+    assert [line.partition(",")[0] for line in caplog.messages if "item 3" in line] == ["seed 3: item 3"]
 
 
 @pytest.mark.parametrize(("count", "seeds", "each_takes"), [pytest.param(5, 2, 2, marks=pytest.mark.slow), (2, 3, 1)])
@@ -360,7 +380,8 @@ def test_an_edit_while_pieces_run_leaves_no_state_behind(monkeypatch):
 
 def test_done_leaves_no_state_and_other_stages_alone():
     tasks = ResumableTasks("a stage", piece)
-    tasks.run({1: {}, 2: {}})
+    for key in (1, 2):  # as a search does, whose next tasks are those of the best
+        tasks.run({key: {}})
     ResumableTasks("another", piece).run({1: {}})
     assert len(states()) == 3
     tasks.done()
@@ -483,6 +504,22 @@ def test_what_another_process_computes_is_begun_once_and_again_when_it_has_ended
     holder.join()
     assert len(begun_at) == 2
     assert begun_at[1] - begun_at[0] > 1
+
+
+def test_that_a_process_waits_is_said_once_however_often_another_one_comes_first(monkeypatch):
+    monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)
+    said, locked = [], iter([True, True, False])
+    monkeypatch.setattr(progress, "say", said.append)
+    error = LockedError("another computes it")
+    error.held = lambda: False
+
+    def compute(item: int) -> int:
+        if next(locked):
+            raise error
+        return item
+
+    assert list(map_processes(compute, [1], threads=2)) == [1]
+    assert said == ["another computes it (this process waits)"]
 
 
 def test_of_a_group_of_processes_none_waits_for_what_another_group_computes(monkeypatch):

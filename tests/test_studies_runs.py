@@ -156,6 +156,15 @@ def test_both_probes_learn_from_the_training_images_and_from_no_validation_image
     assert other == {name: pytest.approx(100 - value) for name, value in found.items()}
 
 
+@pytest.mark.parametrize(
+    "changes", [{"knn.layer": "embedding"}, {"linear.layer": "map"}, {"linear.patience": 1, "linear.drops": 1}]
+)
+def test_every_probe_of_params_yaml_has_the_features_that_it_reads(splits, one_thread, changes):
+    trial = variant(0, changes)
+    accuracies, _ = probe(Trials(splits).training(trial), splits, trial)
+    assert accuracies.keys() == set(ACCURACIES)
+
+
 def test_a_run_measures_what_its_trial_asks_for(splits, one_thread):
     trial = variant(1, {"scales.tiny.pretrain.epochs": 1})
     asked = replace(trial, held_out_pairs=10, closeness_views=8)
