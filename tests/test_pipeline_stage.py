@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import logging
 import os
 import resource
 import shutil
@@ -92,6 +93,19 @@ def test_help_says_what_a_stage_is_and_an_argument_is_given_by_its_whole_name(ar
         with pytest.raises(SystemExit):
             run_stage(main, READS, PATHS, arguments)
         assert said in "".join(capsys.readouterr())
+
+
+def test_what_a_stage_says_are_plain_lines_on_stderr(argv, capsys, monkeypatch):
+    monkeypatch.setattr(logging.root, "handlers", [])
+    monkeypatch.setattr(logging.root, "level", logging.WARNING)
+
+    def main(params, paths):
+        """Stands for a stage."""
+        logging.getLogger("annulus").info("epoch 1 of 3")
+        return Results({})
+
+    run_stage(main, READS, PATHS, argv)
+    assert capsys.readouterr() == ("", "epoch 1 of 3\n")
 
 
 def test_a_stage_with_seeds_writes_each(tmp_path, argv):
