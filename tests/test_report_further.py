@@ -104,6 +104,12 @@ def test_one_seed_has_no_interval_and_no_verdict(tmp_path):
     assert texts(part.gains)[1][2:5] == ["62.00", "+2.00", "one seed"]
 
 
+def test_a_part_of_the_base_alone_has_its_row_and_no_word_of_differences(tmp_path):
+    part = only(own(tmp_path, temperature=[point("uniform", 0.1)]))["temperature"]
+    assert part.told == ""
+    assert texts(part.gains) == [["uniform", "0.1", "60.00 ± 1.25", "", "base", "50.00 ± 1.25", "", "base"]]
+
+
 def test_a_part_that_was_not_run_or_is_broken_says_so_in_both_formats_and_the_section_is_there_only_with_a_study(
     tmp_path,
 ):
@@ -182,7 +188,8 @@ def test_a_section_without_names_of_files_has_no_part(tmp_path, parts):
 
 def test_no_part_of_a_claim_table_or_figure_stands_here_again():
     shown = {study.name: study.parts for study in further_studies(Metrics(ROOT))}
-    for study, part in (("cifar10_strength", "crop"), ("cifar10_augmentations", "ir"), ("law", "moco")):
+    of_plots, of_claims = [("cifar10_strength", "crop"), ("law", "moco")], [("cifar10_negatives", "annealing")]
+    for study, part in (*of_plots, *of_claims, ("cifar10_augmentations", "ir"), ("cifar10_strength", "branches")):
         assert part not in shown.get(study, {})
     assert not shown.keys() & {"algorithms", "cifar10_algorithms", "cifar10", "distillation"}
     assert not [part for part in ("cmc", "length", "best") if isinstance(shown["law"][part], Empty)]

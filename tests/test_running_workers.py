@@ -5,6 +5,7 @@ import itertools
 import logging
 import os
 import signal
+import sys
 import tempfile
 import time
 from concurrent.futures.process import BrokenProcessPool
@@ -190,6 +191,14 @@ def test_what_workers_say_comes_under_their_names_and_a_warning_once(cores, capl
     said = [message.split(" images/s")[0].rstrip("0123456789,.") for message in caplog.messages]
     expected = ["seed 0: item 0, ", "seed 0: line of ", "seed 1: item 1, ", "seed 1: line of "]
     assert sorted(one for one in said if "WARNING" not in one) == expected
+
+
+def test_a_warning_of_a_worker_is_one_line_on_stderr(cores, capfd, monkeypatch):
+    """A stage's own handler comes with the fork."""
+    cores(2)
+    monkeypatch.setattr(logging.root, "handlers", [logging.StreamHandler(sys.stderr)])
+    list(map_processes(talk, [0, 1], names=["seed 0", "seed 1"]))
+    assert capfd.readouterr().err.count("WARNING: of every item") == 1
 
 
 @pytest.mark.slow

@@ -159,10 +159,21 @@ def test_both_probes_learn_from_the_training_images_and_from_no_validation_image
 @pytest.mark.parametrize(
     "changes", [{"knn.layer": "embedding"}, {"linear.layer": "map"}, {"linear.patience": 1, "linear.drops": 1}]
 )
-def test_every_probe_of_params_yaml_has_the_features_that_it_reads(splits, one_thread, changes):
+def test_every_probe_of_params_yaml_has_the_features_that_it_reads(splits, one_thread, monkeypatch, changes):
+    """And no plateau is one of the test images."""
+    seen, fit = [], module.probe_features
+
+    def spied(*given, validation, **settings):
+        seen.append(validation)
+        return fit(*given, validation=validation, **settings)
+
+    monkeypatch.setattr(module, "probe_features", spied)
     trial = variant(0, changes)
-    accuracies, _ = probe(Trials(splits).training(trial), splits, trial)
+    labels = torch.arange(len(splits.validation)) % 2
+    training, marked = Trials(splits).training(trial), dataclasses.replace(splits.validation, labels=labels)
+    accuracies, _ = probe(training, dataclasses.replace(splits, validation=marked), trial)
     assert accuracies.keys() == set(ACCURACIES)
+    assert torch.equal(seen[0].labels.cpu(), labels)
 
 
 def test_a_run_measures_what_its_trial_asks_for(splits, one_thread):
