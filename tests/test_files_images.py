@@ -67,6 +67,34 @@ def test_take_keeps_pixels_labels_and_rows_together(generator):
     assert len(images.take(torch.zeros(9, dtype=torch.bool))) == 0
 
 
+def test_images_of_the_same_pixels_have_one_fingerprint_and_all_others_another(generator):
+    pixels = image_set(6, generator).images.pixels
+    pixels[4] = pixels[1]
+    found = Resident(pixels).fingerprints()
+    assert found.dtype == torch.int64
+    assert found[4] == found[1]
+    assert len(set(found.tolist())) == 5
+    last = Resident(pixels.contiguous(memory_format=torch.channels_last))
+    assert torch.equal(last.fingerprints(), found)
+
+
+def test_the_next_two_batches_are_prepared_while_one_is_used(generator):
+    begun = []
+
+    class Prepared(Resident):
+        def ahead(self, batches):
+            begun.append([batch.tolist() for batch in batches])
+
+    images = Prepared(image_set(8, generator).images.pixels)
+    batches = torch.arange(8).split(2)
+    for place, (index, pixels) in enumerate(images.in_turn(batches)):
+        assert len(begun) == place + 1
+        assert torch.equal(index, batches[place])
+        assert torch.equal(pixels, images.pixels[index])
+    assert begun == [[[2, 3], [4, 5]], [[4, 5], [6, 7]], [[6, 7]], []]
+    assert images.memory(2) == 8 * 3 * 8 * 8
+
+
 def test_a_packed_file_of_something_else_says_so(tmp_path):
     write_packed(tmp_path / "features.safetensors", {"pooled": torch.zeros(2, 3)}, {"classes": ["a"]})
     with pytest.raises(InputError, match=r"features.safetensors .* holds no images; give one that `prepare` wrote"):

@@ -188,7 +188,7 @@ def test_a_section_without_names_of_files_has_no_part(tmp_path, parts):
 
 def test_no_part_of_a_claim_table_or_figure_stands_here_again():
     shown = {study.name: study.parts for study in further_studies(Metrics(ROOT))}
-    of_plots, of_claims = [("cifar10_strength", "crop"), ("law", "moco")], [("cifar10_negatives", "annealing")]
+    of_plots, of_claims = [("cifar10_strength", "crop"), ("law", "moco")], [("frequency", "sigma")]
     for study, part in (*of_plots, *of_claims, ("cifar10_augmentations", "ir"), ("cifar10_strength", "branches")):
         assert part not in shown.get(study, {})
     assert not shown.keys() & {"algorithms", "cifar10_algorithms", "cifar10", "distillation"}
