@@ -78,7 +78,13 @@ def drawing(draw):
     return type("Mine", (Own,), {"draw": lambda self, *asked: draw(*asked)})()
 
 
+class Plain(negatives.Sampler):
+    def shares(self):
+        return 0.0, 0.5
+
+
 FAULTY = {
+    "shares that are no property": (Plain(), "Plain.shares is a method; write @property above it"),
     "of weights with a set": (Set(), "Set.draw does not draw each column alike of the set that it gives for k 'all'"),
     "of torch": (
         drawing(lambda scores, own, k, generator, *_: torch.multinomial(scores.softmax(1), 8, generator=generator)),

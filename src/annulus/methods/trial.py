@@ -4,6 +4,7 @@ import math
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from inspect import ismethod
 from pathlib import Path
 
 import torch
@@ -43,11 +44,13 @@ def try_sampler(sampler: Sampler, negatives: Count) -> None:
     """Refuse a sampler that draws otherwise than it says; one whose set is empty with so few columns is not tried.
 
     Raises:
-        InputError: when its `draw` ends in an error or gives no columns, gives other columns from the same random
-            state, or the query's own, or draws the columns of its set, which it gives for k "all", not alike; when it
-            has no set, and all `negatives` are asked for.
+        InputError: when its `shares` or `clustering` is a method; when its `draw` ends in an error or gives no columns,
+            gives other columns from the same random state, or the query's own, or draws the columns of its set, which
+            it gives for k "all", not alike; when it has no set, and all `negatives` are asked for.
     """
     name = f"{type(sampler).__name__}.draw"
+    if methods := [each for each in ("shares", "clustering") if ismethod(getattr(sampler, each))]:
+        raise InputError(f"{type(sampler).__name__}.{methods[0]} is a method; write @property above it")
     scores, own = _made_up()
     for progress in (0.0, 0.5):
         _asked(sampler, scores, own, DRAWN, progress)
