@@ -99,7 +99,7 @@ sizes are a list: give int64 of shape (2, 2) on the CPU, height and | augment(im
 sizes are torch.int16 of shape (2, 2): give int64 of | augment(images, "crop", 16, random, sizes=own.short())
 sizes from [32, 20] to [32, 40] (height, width) of images (32, 32): | augment(images, "crop", 16, random, sizes=own)
 sizes from [0, 0] to [0, 0] (height, width) of images (32, 32): eac | center_view(images, 8, torch.zeros_like(own))
-Forgets.apply gives a NoneType; return the images                   | augment(images, forgets, 16, random)
+Forgets.apply gives a NoneType for torch.float32 of shape (32, 3,   | ViewSet(operators={"forgets": forgets})
 views from 0 to 255; an operator takes RGB in [0, 1]: divide 0..255 | solarize(floats + 255 * torch.eye(32), random)
 views from nan to nan; an operator takes RGB in [0, 1]: divide      | solarize(floats / 0, random)
 flip 1.5: give a number from 0 to 1                                 | ViewSet(flip=1.5)
@@ -118,7 +118,7 @@ own = torch.tensor([[32, 20], [32, 40]])
 class Forgets(Solarize):
     def apply(self, view, parameters):
         super().apply(view, parameters)
-forgets = ViewSet(operators={"forgets": Forgets(probability=0.2, threshold=0.5)})
+forgets = Forgets(probability=0.2, threshold=0.5)
 for call in sys.argv[1:]:
     try:
         print(eval(call))

@@ -1,11 +1,7 @@
 """A trial of samplers and bounds on made-up scores: their faults are found before a training, not at its end."""
 
 import math
-import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from inspect import ismethod
-from pathlib import Path
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -13,6 +9,7 @@ from torch import Tensor
 
 from annulus.bounds.bound import Bound, Estimate
 from annulus.device.distributed import world_size
+from annulus.device.trial import naming, usual
 from annulus.errors import InputError
 from annulus.negatives.by_rank import Count
 from annulus.negatives.clusters import Clusters
@@ -21,25 +18,11 @@ from annulus.negatives.samplers import Sampler
 from annulus.negatives.selection import Selection
 
 ROWS, REPEATS, COLUMNS, DRAWN = 4, 128, 256, 8  # 1,024 draws for each of 4 rows of scores
-TORCH = str(Path(torch.__file__).parent)
 FAR = 10.0  # standard deviations of chi-squared: such is the draw by weights that vary by half of their mean
 QUERIES, NEGATIVES, APART, NATS = 32, 15, 50.0, 1e-3  # of a bound
 
 
-@contextmanager
-def _usual() -> Iterator[None]:
-    """Context with a CPU, float32, gradients and torch's random state of seed 0, whatever the caller has, and keeps."""
-    chosen = torch.get_default_dtype()
-    try:
-        torch.set_default_dtype(torch.float32)
-        with torch.device("cpu"), torch.inference_mode(False), torch.enable_grad(), torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(0)  # torch.manual_seed would seed GPUs too
-            yield
-    finally:
-        torch.set_default_dtype(chosen)
-
-
-@_usual()
+@usual()
 def try_sampler(sampler: Sampler, negatives: Count) -> None:
     """Refuse a sampler that draws otherwise than it says; one whose set is empty with so few columns is not tried.
 
@@ -57,7 +40,7 @@ def try_sampler(sampler: Sampler, negatives: Count) -> None:
     drawn, again, whole = (_asked(sampler, scores, own, k, 1.0) for k in (DRAWN, DRAWN, "all"))
     if isinstance(drawn, InputError) or isinstance(again, InputError):
         return
-    with _naming(name, "an index holds the numbers of columns, (b, k)"):
+    with naming(name, "scores", "an index holds the numbers of columns, (b, k)"):
         counts, repeated = _counts(drawn, scores), _counts(again, scores)
     if not torch.equal(counts, repeated):
         raise InputError(f"{name} gives other columns from the same random state; let it draw by `generator` alone")
@@ -73,7 +56,7 @@ def try_sampler(sampler: Sampler, negatives: Count) -> None:
         )
 
 
-@_usual()
+@usual()
 def try_bound(bound: Bound) -> None:
     """Refuse a bound that is none by its own numbers.
 
@@ -90,7 +73,9 @@ def try_bound(bound: Bound) -> None:
         positives = torch.full((QUERIES, 1), apart, requires_grad=True)
         negatives = torch.full((QUERIES, NEGATIVES), -apart, requires_grad=True)
         counts, every = torch.full((QUERIES,), NEGATIVES), torch.cat([positives, negatives], dim=1).detach()
-        with _naming(f"the loss or ceiling of {name}", "both are functions of scores or numbers of them, and tensors"):
+        with naming(
+            f"the loss or ceiling of {name}", "scores", "both are functions of scores or numbers of them, and tensors"
+        ):
             try:
                 found = bound.begin().estimate(positives, negatives, 0.5, counts, lambda every=every: every)
             except InputError:  # such as alpha above the number of candidates, which is small here
@@ -103,7 +88,7 @@ def try_bound(bound: Bound) -> None:
                 f"the loss of {name} {fault} {where}; give a finite number with a gradient, a mean over queries"
             )
         # Of a loss of squares, such as the spectral one, the value says nothing: it grows with any large scores.
-        with _naming(f"the gradient of {name}", "a loss is made of functions that torch can differentiate"):
+        with naming(f"the gradient of {name}", "scores", "a loss is made of functions that torch can differentiate"):
             (slope,) = torch.autograd.grad(loss, positives, allow_unused=True)
         if not apart and slope is not None and slope.sum() > 0:
             raise InputError(f"the loss of {name} rises with the positives' scores {where}; turn its sign")
@@ -163,7 +148,7 @@ def _asked(
         "its generator is for the functions of annulus.negatives, such as draw_weighted, ring and fractions; where "
         f"{COLUMNS} columns or {DRAWN} negatives are too few for it, raise annulus.InputError"
     )
-    with _naming(f"{type(sampler).__name__}.draw", advice):
+    with naming(f"{type(sampler).__name__}.draw", "scores", advice):
         try:
             answer = sampler.draw(scores, own, k, random, progress, clusters)
         except InputError as error:
@@ -185,19 +170,3 @@ def _alike(counts: Int[Tensor, "rows n"], members: Bool[Tensor, "rows n"]) -> bo
     expected = (counts.sum(dim=1) / size)[:, None]
     chi_squared = ((counts - expected).square() * members / expected).sum(dim=1)
     return not counts[~members].any() and bool((chi_squared <= size + FAR * (2 * size).sqrt()).all())
-
-
-@contextmanager
-def _naming(function: str, advice: str) -> Iterator[None]:
-    """Context in which another error than InputError becomes one, with the place of its cause."""
-    try:
-        yield
-    except InputError:
-        raise
-    except Exception as error:
-        frames = traceback.extract_tb(error.__traceback__)
-        place = [frame for frame in frames if not frame.filename.startswith(TORCH)][-1]
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise InputError(
-            f"{function} fails on made-up scores: {reason} ({Path(place.filename).name}, line {place.lineno}); {advice}"
-        ) from error

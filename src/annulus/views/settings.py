@@ -14,6 +14,7 @@ from annulus.views.crop import Crop
 from annulus.views.operators import OPERATORS, Operator
 from annulus.views.randaugment import RandAugment
 from annulus.views.spaces import SPACES
+from annulus.views.trial import try_operator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +97,8 @@ class ViewSet(Section):
     0.0
 
     Raises:
-        InputError: when a part is of another class than its own, or no probability.
+        InputError: when a part is of another class than its own, or no probability; when an operator makes no views
+            of made-up ones (`views/trial.py`), so that one of your own fails here, not later.
     """
 
     crop: Crop | None = None
@@ -123,6 +125,7 @@ class ViewSet(Section):
                     f"operators[{name!r}] is a {type(operator).__name__}; give an annulus.views.Operator such as "
                     "Solarize(probability=0.2, threshold=0.5)"
                 )
+            try_operator(operator)
 
     @property
     def general(self) -> list[Operator]:
