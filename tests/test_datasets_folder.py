@@ -73,7 +73,7 @@ def test_hidden_and_side_files_are_left_alone_and_counted(root, caplog):
     (root / "train" / "labels.csv").touch()
     with caplog.at_level(logging.INFO, "annulus"):
         assert len(open_folder(root, 8)["train"].labels) == 24
-    assert f"{root}/train/cat: 6 hidden or side files are not used" in caplog.text
+    assert f"{root}/train/cat: hidden and side files, not used: 6" in caplog.text
     assert "1 files beside the class folders are not used" in caplog.text
 
 
@@ -95,7 +95,7 @@ def test_an_image_is_known_by_its_name_or_by_what_it_holds_and_what_is_none_is_n
     (root / "train" / "dog").symlink_to(tmp_path / "elsewhere")
     with caplog.at_level(logging.INFO, "annulus"):
         _, images, bad = read_all(root)
-    assert f"{cat}: 3 files are no images and are not used: Notes, README.txt, labels.csv" in caplog.messages
+    assert f"{cat}: no images, not used (3): Notes, README.txt, labels.csv" in caplog.messages
     assert len(images) == 29
     assert sorted(bad.values()) == [
         "train/cat/cut.png (not an image in a format that is read here)",

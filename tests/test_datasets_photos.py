@@ -480,7 +480,7 @@ def test_links_within_a_tar_are_images_and_those_that_lead_out_are_named(here, c
     outside.type, outside.linkname = tarfile.SYMTYPE, "/etc/hostname"
     made = prepared(tar(here / "own.tar", files, hard, soft, outside))
     assert sorted(image for part in seen(made).values() for image in part) == sorted([*EVERY, (1, 40), (2, 40)])
-    assert "1 files are no images and are left out: cat/outside.png" in caplog.text
+    assert "no images, left out (1): cat/outside.png" in caplog.text
 
 
 @pytest.mark.parametrize("fault", ["header", "cut in a header", "cut between files"])
@@ -621,7 +621,7 @@ def test_what_is_no_image_and_what_cannot_be_read_is_named_and_left_out(here, ca
         made = prepared(here / "own")
     assert sorted(image for part in seen(made).values() for image in part) == EVERY
     assert made.metrics()["bad_files"] == 1
-    assert "2 files are no images and are left out: cat/list.csv, notes.txt" in caplog.text
+    assert "no images, left out (2): cat/list.csv, notes.txt" in caplog.text
     assert "1 of 21 image files cannot be read: cat/cut.jpg" in caplog.text
 
 

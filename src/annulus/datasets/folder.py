@@ -109,7 +109,7 @@ def images_of(folder: Path, names: Sequence[str]) -> list[str]:
     images = [name for name in names if is_image(folder / name)]
     if len(images) < len(names):
         others = [name for name in names if name not in set(images)]
-        log.info("%s: %d files are no images and are not used: %s", folder, len(others), named(others))
+        log.info("%s: no images, not used (%d): %s", folder, len(others), named(others))
     return images
 
 
@@ -194,7 +194,7 @@ def entries(folder: Path) -> list[os.DirEntry[str]]:
         raise InputError(f"{folder} cannot be listed: {error.strerror}; fix its permissions") from error
     seen = [entry for entry in listed if not entry.name.startswith(".") and entry.name.lower() not in SIDE_FILES]
     if len(seen) < len(listed):
-        log.info("%s: %d hidden or side files are not used", folder, len(listed) - len(seen))
+        log.info("%s: hidden and side files, not used: %d", folder, len(listed) - len(seen))
     return sorted(seen, key=lambda entry: natural(entry.name))
 
 

@@ -58,9 +58,7 @@ def find(path: Path, unpacked: Path, classes: Classes = "top") -> Found:
     else:
         raise InputError(f"{path} is a file of another kind; give {EXPECTED}")
     if found.others:
-        log.warning(
-            "WARNING: %s: %d files are no images and are left out: %s", path, len(found.others), named(found.others)
-        )
+        log.warning("WARNING: %s: no images, left out (%d): %s", path, len(found.others), named(found.others))
     if not found.names:
         raise InputError(f"{path} holds no images; give {EXPECTED}")
     found = _ordered(found)

@@ -17,15 +17,17 @@ def near_chance(histories: Mapping[int, Sequence[Mapping[str, Number]]]) -> str 
 
     >>> rows = [{"loss_nats": 2.88, "bound_nats": -0.05}, {"loss_nats": 2.95, "bound_nats": -0.12}]
     >>> near_chance({0: rows})[:73]
-    'seeds 0 end near chance: bound -0.12 nats (0 by chance), loss 2.88 to 2.9'
+    'seed 0 ends near chance: bound -0.12 nats (0 by chance), loss 2.88 to 2.9'
     >>> near_chance({0: [rows[0], {"loss_nats": 1.38, "bound_nats": 1.45}]})
     """
     still = {seed: (rows[0], rows[-1]) for seed, rows in histories.items() if rows and _still(rows)}
     if not still:
         return None
     first, last = next(iter(still.values()))
+    seeds = ", ".join(map(str, still))
+    ending = f"seeds {seeds} end" if len(still) > 1 else f"seed {seeds} ends"
     return (
-        f"seeds {', '.join(map(str, still))} end near chance: bound {last['bound_nats']:.2f} nats (0 by chance), loss "
+        f"{ending} near chance: bound {last['bound_nats']:.2f} nats (0 by chance), loss "
         f"{first['loss_nats']:.2f} to {last['loss_nats']:.2f} nats from first epoch to last. With hard "
         "negatives (ball, ring, cave) an encoder may have learned all the same: compare kNN with that of sampler: "
         "uniform. Else that is no result: raise scales.SCALE.pretrain.epochs (few images make few steps), or "
