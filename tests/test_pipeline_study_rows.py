@@ -25,6 +25,18 @@ def test_a_row_of_a_table_is_a_result_and_a_point_of_a_curve_is_none(tmp_path):
     assert [row.name for row in found["toys2"]] == ["points ring 0.5", "points series value"], "each once"
 
 
+def test_a_row_of_known_information_is_named_by_it_and_one_that_is_told_it_afterwards_is_not(tmp_path):
+    measure_study(tmp_path, "toys", "method,information_nats,pairs,estimate_nats\nEqCo,2.0,64,1.9\nEqCo,4.0,64,3.7\n")
+    measure_study(tmp_path, "told", "method,estimate_nats,information_nats\nEqCo,1.9,2.0\n")
+    first_commit(tmp_path)
+    found, _ = study_rows(tmp_path)
+    assert [row.name for row in found["toys"]] == ["points EqCo 2.0 64", "points EqCo 4.0 64"]
+    assert found["toys"][1].params["information_nats"] == "4.0"
+    assert found["toys"][1].numbers == {"estimate_nats": 3.7}
+    (told,) = found["told"]
+    assert (told.name, told.numbers) == ("points EqCo", {"estimate_nats": 1.9, "information_nats": 2.0})
+
+
 @pytest.mark.parametrize(
     ("name", "content", "fault"),
     [

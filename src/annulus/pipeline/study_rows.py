@@ -18,6 +18,7 @@ from annulus.pipeline.variants import WRONG, Variant, check_locked, finite, reas
 from annulus.running.checkout import git
 
 AXES = {"x", "step", "iteration"}  # a table with one of these columns is a curve: its rows are points, not results
+TRUTH = "information_nats"  # what a row's bounds estimate; where it comes before them, it was chosen
 TABLE = re.compile(r"metrics/.+\.csv")
 
 
@@ -73,7 +74,8 @@ def _rows(path: str, content: bytes, commit: str | None, made: float) -> Iterato
 def _divided(row: dict[str, str]) -> tuple[dict[str, str], dict[str, Number]]:
     """Identifying cells of a row, up to the first number with a unit or the number of seeds; and the other cells."""
     names = list(row)
-    first = next((at for at, name in enumerate(names) if name == "seeds" or name.endswith(tuple(DECIMALS))), len(names))
+    measured = [name == "seeds" or (name.endswith(tuple(DECIMALS)) and name != TRUTH) for name in names]
+    first = measured.index(True) if True in measured else len(names)
     texts = {name: row[name] for name in names[:first] if row[name]}
     return texts, finite({name: _number(row[name]) for name in names[first:] if row[name]})
 
