@@ -23,7 +23,7 @@ repro: $(READY)  ## run what has changed of the main line: dvc repro
 	@! git rev-parse -q --verify refs/exps/exec/EXEC_BASELINE >/dev/null 2>&1 || \
 	  echo "a killed dvc exp run left its HEAD here, and its parameters unless you put them back: make restore does both"
 	@[ ! -e dvc.lock ] || { [ -s dvc.lock ] && [ -z "$$(tail -c 1 dvc.lock)" ]; } || \
-	  { echo "dvc.lock was cut off as DVC wrote it: make restore brings it back, then nothing is lost" >&2; exit 1; }
+	  { echo "dvc.lock was cut off as DVC wrote it: make restore brings the committed one back, and the cache the rest" >&2; exit 1; }
 	@$(RUN) dvc repro $(ARGS)
 	@echo; echo "metrics/summary.json (more: metrics/, dvc plots show, make mlflow):"; sed '/[{}]/d; s/[",]//g' metrics/summary.json
 	@echo; $(RUN) PYTHONPATH=src python -m annulus curve || :

@@ -41,7 +41,7 @@ def test_repro_runs_where_dvc_s_lock_is_whole_or_there_is_none(clone, lock):
 def test_a_lock_that_a_killed_dvc_cut_off_is_named_with_the_way_out_before_anything_runs(clone, lock):
     """DVC writes it in place; its own words are "validation failed", or it runs stages again."""
     done = repro(clone, lock)
-    assert done.stderr.startswith("dvc.lock was cut off as DVC wrote it: make restore brings it back")
+    assert done.stderr.startswith("dvc.lock was cut off as DVC wrote it: make restore brings the committed one back")
     assert (done.returncode, (clone / "ran").exists()) == (2, False)
 
 
