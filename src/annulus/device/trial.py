@@ -1,4 +1,4 @@
-"""What trials have in common: they call a part of one's own with made-up numbers, and name the line that fails."""
+"""The frame of trials, which call a part of one's own with made-up numbers and name the line that fails."""
 
 import traceback
 from collections.abc import Iterator

@@ -73,9 +73,8 @@ def try_bound(bound: Bound) -> None:
         positives = torch.full((QUERIES, 1), apart, requires_grad=True)
         negatives = torch.full((QUERIES, NEGATIVES), -apart, requires_grad=True)
         counts, every = torch.full((QUERIES,), NEGATIVES), torch.cat([positives, negatives], dim=1).detach()
-        with naming(
-            f"the loss or ceiling of {name}", "scores", "both are functions of scores or numbers of them, and tensors"
-        ):
+        advice = "both are functions of scores or numbers of them, and tensors"
+        with naming(f"the loss or ceiling of {name}", "scores", advice):
             try:
                 found = bound.begin().estimate(positives, negatives, 0.5, counts, lambda every=every: every)
             except InputError:  # such as alpha above the number of candidates, which is small here
