@@ -17,7 +17,9 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # as many tests as cores run side by side; torch reads it at its import
+# As many tests as cores run side by side; and tests fork, which the threads of OpenMP do not survive: a fork that asks
+# for several waits for them for ever. Torch and faiss read these at their import, and processes of a test inherit them.
+os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 import jaxtyping
 import numpy as np

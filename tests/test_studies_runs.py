@@ -330,18 +330,19 @@ def test_a_run_that_another_process_trains_is_waited_for_and_not_trained_again(s
 
     monkeypatch.setattr(Training, "step", slow)
     monkeypatch.setattr(progress, "say", lambda line: (Path("said").write_text(line, encoding="utf-8"), going.set()))
-    first = get_context("fork").Process(target=lambda: Trials(splits).run({0: variant(0)}))
+    asked = {0: variant(0)}
+    first = get_context("fork").Process(target=lambda: Trials(splits).run(asked))
     first.start()
     while not Path("training").exists():
         assert first.is_alive()
         time.sleep(0.01)
-    found = Trials(splits).run({0: variant(0)})
+    found = Trials(splits).run(asked)
     first.join()
     assert trained() == ["0"]
     assert re.fullmatch(
         r"trials: process \d+ is already computing .* \(this process waits\)", Path("said").read_text(encoding="utf-8")
     )
-    assert found == Trials(splits).run({0: variant(0)})
+    assert found == Trials(splits).run(asked)
 
 
 def test_a_finished_run_is_kept_as_json_and_trains_once_whoever_asks_for_it(splits, monkeypatch, caplog):
