@@ -20,6 +20,7 @@ from typing import Any
 # As many tests as cores run side by side; and tests fork, which the threads of OpenMP do not survive: a fork that asks
 # for several waits for them for ever. Torch and faiss read these at their import, and processes of a test inherit them.
 os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+os.environ |= dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost")  # where tests' own servers are
 
 import jaxtyping
 import numpy as np

@@ -51,7 +51,7 @@ def save_picture(differences: Mapping[str, Float[Tensor, "c c"]], path: Path) ->
     figure = Figure(figsize=(3.0 * len(differences), 3.3), layout="constrained")
     panels = figure.subplots(1, len(differences), squeeze=False)[0]
     for panel, (name, matrix) in zip(panels, differences.items(), strict=True):
-        shown = panel.imshow(matrix, cmap="RdBu", vmin=-1, vmax=1, interpolation="nearest")
+        shown = panel.imshow(matrix.numpy(), cmap="RdBu", vmin=-1, vmax=1, interpolation="nearest")
         panel.set_title(f"{name}: {matrix.abs().mean():.3f}", fontsize=9)
         panel.set_xticks([])
         panel.set_yticks([])
