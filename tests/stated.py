@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 
 MISSING = object()
 STATED = {
-    "seeds": [0, 1, 2, 3, 4],
+    "seeds": [50, 51, 52, 53, 54],  # as studies of the main line have
     **{"scale": "demo", "dataset": "shapes", "method": "ir", "split": "none", "bound": "infonce", "sampler": "ring"},
     **{"anneal": "linear", "neighbours": "none", "views": "gentle", "backbone": "convnet", "schedule": "cosine"},
     **{"datasets.shapes.image_size": 20, "datasets.shapes.view_size": 20, "datasets.shapes.validation_fraction": 0.1},

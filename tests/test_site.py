@@ -113,8 +113,9 @@ def test_each_paper_has_its_settings_claims_and_tables(pages):
         page = pages[f"papers/{paper}.html"]
         assert {"settings", "claims", "what-ran-here", "what-did-not-run-here"} <= page.anchors
         assert re.search(r"Its claims here: (?:\d+ [a-z ]+(?: \([^)]*\))?, )*\d+ [a-z ]+(?: \([^)]*\))?\.", page.text)
-    assert "# ring.table1a/MoCoRing dvc exp run -S dataset = cifar10 -S method = moco" in re.sub(
-        r"\s*=\s*", " = ", pages["papers/ring.html"].text
+    assert re.search(
+        r"# ring\.table1a/MoCoRing dvc exp run (-S 'seeds ?=[^']*' )?-S dataset ?= ?cifar10 -S method ?= ?moco",
+        pages["papers/ring.html"].text,
     )
 
 

@@ -127,7 +127,7 @@ def test_a_row_s_edit_reruns_that_row_and_the_table_alone(checkout):
 def test_the_main_line_s_run_runs_no_study_and_its_variant_reaches_none(checkout):
     checkout.edit("params.yaml", "sampler: ring ", "sampler: cave ")
     checkout.edit("params.yaml", "method: ir ", "method: moco ")
-    checkout.edit("params.yaml", "seeds:\n- 0\n", "seeds:\n- 7\n")
+    checkout.edit("params.yaml", "- 0\n", "- 7\n")
     assert json.loads(checkout.dvc("status", "--json", ALGORITHMS, NEGATIVES)) == {}
     checkout.cut("algorithms", lambda content: content["rows"]["MoCo"].update({"views": "none"}))
     # Where nothing of the main line has run yet, a dry run stops after its first stage.
