@@ -149,6 +149,14 @@ def forks(process: int) -> Iterator[int]:
                 yield from forks(child)
 
 
+@pytest.fixture(autouse=True)
+def threads_as_before() -> Iterator[None]:
+    """Fails a test that leaves torch other threads than it found: later ones would have other digits, or hang."""
+    before = torch.get_num_threads()
+    yield
+    assert torch.get_num_threads() == before, "a test set torch's threads and did not put them back"
+
+
 @pytest.fixture
 def generator() -> torch.Generator:
     return torch.Generator().manual_seed(0)

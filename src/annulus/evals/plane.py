@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from annulus.device.device import threads
 from annulus.errors import InputError, require
 from annulus.settings import Section
 
@@ -52,4 +53,5 @@ def umap_plane(features: Float[Tensor, "n d"], random: torch.Generator) -> Float
 
     seed = int(torch.randint(2**31, (), generator=random))
     reducer = UMAP(min(NEIGHBOURS, len(features) - 1), metric="cosine", init="pca", random_state=seed, n_jobs=1)
-    return torch.from_numpy(reducer.fit_transform(features.numpy())).double()
+    with threads(torch.get_num_threads()):  # numba gives this process as many as there are cores, for good
+        return torch.from_numpy(reducer.fit_transform(features.numpy())).double()
