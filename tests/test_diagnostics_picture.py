@@ -127,7 +127,7 @@ def test_a_run_without_such_a_picture_is_refused(run, samplers, tmp_path):
     with pytest.raises(InputError, match=r"no picture: .*hold none of the memory's 299 other rows"):
         scene_of(run, LABELS, narrow, seed=0)
     stated_params(tmp_path / "params.yaml")
-    with pytest.raises(InputError, match=r"snapshots/0\.safetensors is missing"):
+    with pytest.raises(InputError, match=r"snapshots/50\.safetensors is missing"):
         main(["--root", str(tmp_path), "--svg", str(tmp_path / "a.svg")])
     assert not (tmp_path / "a.svg").exists()
 
@@ -139,10 +139,10 @@ def test_the_command_draws_the_snapshots_that_dvc_lock_names_and_no_others(run, 
     images = ImageSet(Resident(pixels), LABELS, torch.arange(IMAGES), ("a", "b", "c", "d"))
     save_images(tmp_path / "data/main/images/train.safetensors", images)
     (tmp_path / "data/main/snapshots").mkdir()
-    (tmp_path / "data/main/snapshots/0.safetensors").write_bytes(b"snapshots")
+    (tmp_path / "data/main/snapshots/50.safetensors").write_bytes(b"snapshots")
     monkeypatch.setattr("annulus.compare.picture.load_run", lambda path, temperature: run)
     content = b"snapshots" if locked == "this run" else b"others"
-    listed = json.dumps([{"md5": hashlib.md5(content).hexdigest(), "relpath": "0.safetensors"}])
+    listed = json.dumps([{"md5": hashlib.md5(content).hexdigest(), "relpath": "50.safetensors"}])
     outs = [{"path": "data/main/snapshots", "md5": f"{hashlib.md5(listed.encode()).hexdigest()}.dir"}]
     stages = {} if locked == "no run" else {"pretrain": {"outs": outs}}
     if locked != "no lock":
@@ -151,7 +151,7 @@ def test_the_command_draws_the_snapshots_that_dvc_lock_names_and_no_others(run, 
     if locked == "this run":
         main(["--root", str(tmp_path), "--svg", str(drawn)])
         assert drawn.read_text().startswith("<svg")
-        curve = "seed,epoch,bound_nats,ceiling_nats,inner_share,outer_share\n0,1,1,2,0.005,0.55\n1,1,1,2,0,1\n"
+        curve = "seed,epoch,bound_nats,ceiling_nats,inner_share,outer_share\n50,1,1,2,0.005,0.55\n51,1,1,2,0,1\n"
         (tmp_path / "metrics/main").mkdir(parents=True)
         (tmp_path / "metrics/main/pretrain_history.csv").write_text(curve)
         main(["--root", str(tmp_path), "--svg", str(drawn), "--annealing"])

@@ -106,7 +106,7 @@ def test_a_card_has_data_setting_seeds_intervals_and_licence():
 
 
 # Of the seeds of the stated params.yaml, whatever those of this checkout are.
-SUMMARY = """number,mean,interval,seed0,seed1,seed2,seed3,seed4
+SUMMARY = """number,mean,interval,seed50,seed51,seed52,seed53,seed54
 knn_top1_percent,59.37,1.15,58.15,61.25,59.06,59.61,58.78
 """
 
@@ -118,7 +118,7 @@ def test_the_main_line_s_checkout_fills_the_card_unless_its_metrics_are_of_other
     (tmp_path / "metrics/summary.csv").write_text(SUMMARY, encoding="utf-8")
     params = stated_text().replace("dataset: shapes", "dataset: photos", 1)
     (tmp_path / "params.yaml").write_text(params, encoding="utf-8")
-    weights = tmp_path / "data/main/encoders/1.safetensors"
+    weights = tmp_path / "data/main/encoders/51.safetensors"
     save_encoder(trained(), weights)
     monkeypatch.setattr("annulus.pipeline.stale.stale", lambda files: [])
 
@@ -133,7 +133,7 @@ def test_the_main_line_s_checkout_fills_the_card_unless_its_metrics_are_of_other
     stored = weights.rename(tmp_path / "stored")  # a cache of links
     weights.symlink_to(stored)
     about = about_main_line(weights, "mit")
-    assert (about.dataset, about.seed, about.seeds, about.licence) == ("photos", 1, (0, 1, 2, 3, 4), "mit")
+    assert (about.dataset, about.seed, about.seeds, about.licence) == ("photos", 51, (50, 51, 52, 53, 54), "mit")
     assert "datasets.photos.image_size" in about.setting
     assert "datasets.photos.root" not in about.setting, "the name of a folder may be a person's"
     assert about.setting["samplers.ring.outer"] == 0.1
@@ -141,13 +141,13 @@ def test_the_main_line_s_checkout_fills_the_card_unless_its_metrics_are_of_other
     assert list(about.results["knn_top1_percent"]) == [59.37, 1.15, 61.25], "its own number is that of its seed"
     assert about.data.keys() <= json.loads((ROOT / "metrics/main/prepare.json").read_text()).keys()
     stored.write_bytes(stored.read_bytes() + b" ")
-    assert about_main_line(weights) == About(seed=1), "of another branch"
+    assert about_main_line(weights) == About(seed=51), "of another branch"
     lock()
     assert about_main_line(weights).dataset == "photos"
     monkeypatch.setattr("annulus.pipeline.stale.stale", lambda files: ["metrics were made with other code"])
-    assert about_main_line(weights) == About(seed=1)
+    assert about_main_line(weights) == About(seed=51)
     (tmp_path / "params.yaml").write_text(params.replace("sampler: ring", "sampler: rign", 1), encoding="utf-8")
-    assert about_main_line(weights) == About(seed=1), "parameters of no run may name what there is not"
+    assert about_main_line(weights) == About(seed=51), "parameters of no run may name what there is not"
     for other in ("encoder.safetensors", "data/main/others/1.safetensors", "data/main/encoders/best.safetensors"):
         assert about_main_line(tmp_path / other) == About()
 

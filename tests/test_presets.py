@@ -249,8 +249,8 @@ def test_the_command_is_a_line_of_the_shell_and_a_comment(capsys, checkout):
     line.main(["ring.table1a/IRing", "--root", str(checkout)])
     command, comment = capsys.readouterr().out.splitlines()
     assert command == (
-        "dvc exp run -S dataset=fog -S scales.demo.prepare.test_images=6000 -S scales.demo.pretrain.epochs=10 "
-        "-S scales.demo.pretrain.negatives=64"
+        "dvc exp run -S 'seeds=[0,1,2,3,4]' -S dataset=fog -S scales.demo.prepare.test_images=6000 "
+        "-S scales.demo.pretrain.epochs=10 -S scales.demo.pretrain.negatives=64"
     )
     assert comment.startswith("# hours: ")
 
