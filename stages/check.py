@@ -1,20 +1,29 @@
-"""Check params.yaml first: DVC deletes a stage's metrics before it looks for the parameters that the stage names."""
+"""Checks params.yaml first, and writes a digest of each stage's code: when it changes, DVC runs the stage again."""
 
 import argparse
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from annulus.config.resolved import SELECTORS
 from annulus.files.results import write_text
-from annulus.pipeline.stage import Results, run_stage
+from annulus_lab.config.file import load_params
+from annulus_lab.config.resolved import SELECTORS
+from annulus_lab.pipeline.edited import STAGES, main_code
+from annulus_lab.pipeline.revision import workspace
+from annulus_lab.pipeline.stage import Results, run_stage
+from annulus_lab.pipeline.stale import read_yaml
 
 READS = [*SELECTORS, "seeds", "knn", "linear", "map"]
-PATHS = ["checked"]
+PATHS = ["code"]
 
 
 def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     params["map"].check_installed()
-    write_text(paths.checked, "params.yaml is right\n")  # always the same, so that nothing runs again because of it
+    everything, stages = load_params(paths.params), read_yaml(workspace(Path()), "dvc.yaml")["stages"]
+    for name, stage in stages.items():
+        if name != "check":
+            code = main_code(STAGES / f"{name}.py", everything, stage.get("params", []))
+            write_text(paths.code / name, f"{code}\n")
     return Results({})
 
 

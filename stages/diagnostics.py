@@ -1,10 +1,11 @@
-"""Diagnostics: each seed's snapshots, labels -> measures of embeddings and negatives over training; and pictures."""
+"""Diagnostics: each seed's snapshots, labels -> measures of embeddings and negatives over training, and pictures."""
 
 import argparse
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from annulus.datasets.parts import read_names
 from annulus.device.rng import generator
 from annulus.diagnostics.curve import read_curve
 from annulus.diagnostics.examples import nearest_images, picked_negatives
@@ -18,10 +19,10 @@ from annulus.files.images import load_images
 from annulus.files.packed import write_packed
 from annulus.files.results import Metrics, write_bytes, write_text
 from annulus.files.sheets import png
-from annulus.pipeline.stage import Results, run_stage
 from annulus.running.workers import map_seeds
+from annulus_lab.pipeline.stage import Results, run_stage
 
-SAMPLERS = ["uniform", "ball", "ring", "cave"]  # whose candidate sets are measured beside the selected one's
+SAMPLERS = ["uniform", "ball", "ring", "cave"]  # their candidate sets are measured beside the selected sampler's
 TEMPERATURE = "methods.${method}.temperature"
 READS = [
     "seeds",
@@ -38,11 +39,11 @@ PATHS = ["images", "snapshots", "features", "curve", "examples", "neighbours", "
 def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     results = map_seeds(partial(diagnose, params, paths), params["seeds"])
     metrics, histories = ({seed: result[place] for seed, result in results.items()} for place in (0, 1))
-    return Results.of_seeds(metrics, histories)
+    return Results.by_seed(metrics, histories)
 
 
 def diagnose(params: Mapping[str, Any], paths: argparse.Namespace, seed: int) -> tuple[Metrics, list[Metrics]]:
-    """One seed's numbers over training; of the first seed, pictures too."""
+    """Computes one seed's numbers over training; the first seed also writes pictures."""
     snapshots = paths.snapshots / f"{seed}.safetensors"
     train, run = load_images(paths.images / "train.safetensors"), load_run(snapshots, params[TEMPERATURE])
     if run.train_images != len(train):
@@ -58,8 +59,9 @@ def diagnose(params: Mapping[str, Any], paths: argparse.Namespace, seed: int) ->
         features = [load_features(paths.features / str(seed), split) for split in ("train", "test")]
         examples = nearest_images(*features, params["knn.layer"], seed)
         images = train, load_images(paths.images / "test.safetensors")
-        write_bytes(paths.neighbours, png(neighbours_sheet(*images, *examples.values())))
-        layers = [of_split.layer(params["knn.layer"]) for of_split in features]
+        names = read_names(paths.images)
+        write_bytes(paths.neighbours, png(neighbours_sheet(*images, *examples.values(), names)))
+        layers = [split_features.layer(params["knn.layer"]) for split_features in features]
         parts = list(zip(images, layers, strict=True))
         write_text(paths.map, map_svg(parts, params["map"], generator(seed, "map")))
         examples |= picked_negatives(

@@ -10,19 +10,19 @@ from typing import Any
 import torch
 
 from annulus.device.device import described, pick_device
-from annulus.encoders.encoder import load_encoder
 from annulus.encoders.features import SPLITS, load_features
+from annulus.encoders.saved import load_encoder
 from annulus.evals.accuracy import confusion_rows
 from annulus.evals.linear import LinearOutcome, probe_features, probe_views
 from annulus.files.images import load_images
 from annulus.files.results import write_table
 from annulus.files.right import by_number, write_right
-from annulus.pipeline.stage import Results, run_stage
 from annulus.running import progress
 from annulus.running.checkpoint import Checkpoint, hash_encoder, hash_images, let_go
 from annulus.running.code import hash_code
 from annulus.running.workers import map_seeds
 from annulus.views.splits import keeping_colour
+from annulus_lab.pipeline.stage import Results, run_stage
 
 READS = ["seeds", "linear", "view_sets.${views}", "scales.${scale}.linear"]
 PATHS = ["images", "encoders", "features", "metrics", "right", "history", "confusion"]
@@ -36,30 +36,30 @@ def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
         log.info("the images have no class, so no linear probe is trained")
         write_table(paths.confusion, [], ("actual", "predicted"))
         write_right(paths.right, {})
-        return Results.of_seeds({seed: {} for seed in seeds})
+        return Results.by_seed({seed: {} for seed in seeds})
     probing = Probing(params, paths, hash_code(Path(__file__)))
     results = map_seeds(probing, seeds, pick_device())
-    # A row an image: the first seed's, since those of all would be a large file and the same picture.
+    # A row for each image, of the first seed only: the file of all seeds would be large, and its picture the same.
     write_table(paths.confusion, confusion_rows(results[seeds[0]].predicted, test.labels, test.classes))
     write_right(paths.right, by_number({seed: result.right for seed, result in results.items()}))
     metrics = {seed: result.metrics for seed, result in results.items()}
     histories = {seed: result.history for seed, result in results.items()}
-    return Results.of_seeds(metrics, histories, written=probing.done)
+    return Results.by_seed(metrics, histories, written=probing.done)
 
 
 @dataclass(frozen=True)
 class Probing:
-    """The probe of one seed, with the inputs that all seeds share; a killed probe of views resumes."""
+    """Probe of one seed, with the inputs that all seeds share; a killed probe of views resumes."""
 
     params: Mapping[str, Any]
     paths: argparse.Namespace
     code: Mapping[str, str]
 
     def __call__(self, seed: int) -> LinearOutcome:
-        """Fit one seed's probe."""
+        """Fits one seed's probe."""
         settings = {"params": self.params["linear"], "scale": self.params["scales.${scale}.linear"]}
         settings |= {"seed": seed, "device": pick_device()}
-        if self._of_views:
+        if self._reads_views:
             splits = (load_images(self.paths.images / f"{split}.safetensors").labelled() for split in SPLITS)
             encoder = load_encoder(self.paths.encoders / f"{seed}.safetensors")
             settings["views"] = keeping_colour(self.params["view_sets.${views}"], encoder.config.split)
@@ -78,12 +78,12 @@ class Probing:
         return Checkpoint("linear", key, described(pick_device(), torch.get_num_threads()))
 
     def done(self) -> None:
-        """Let the checkpoints go: all results are written."""
-        if self._of_views:
+        """Deletes the checkpoints; call it after all results are written."""
+        if self._reads_views:
             let_go(map(self.checkpoint, self.params["seeds"]))
 
     @property
-    def _of_views(self) -> bool:
+    def _reads_views(self) -> bool:
         return self.params["linear"].inputs == "views"
 
 

@@ -1,4 +1,4 @@
-"""Pretrain an encoder for each seed: packed training images -> weights, snapshots, learning curves, metrics."""
+"""Pretrains an encoder for each seed: packed training images -> weights, snapshots, learning curves, metrics."""
 
 import argparse
 import logging
@@ -9,14 +9,11 @@ from typing import Any
 
 import torch
 
-from annulus.config.resolved import PRETRAIN, run_of
 from annulus.device.device import described, pick_device, ways
 from annulus.device.distributed import process_group, rank
-from annulus.encoders.encoder import save_encoder
+from annulus.encoders.saved import save_encoder
 from annulus.files.images import load_images
 from annulus.files.results import Metrics
-from annulus.pipeline.provenance import processor
-from annulus.pipeline.stage import Results, run_stage
 from annulus.running.checkpoint import Checkpoint, hash_images, let_go
 from annulus.running.code import hash_code
 from annulus.running.processes import relaunch
@@ -24,6 +21,9 @@ from annulus.running.workers import map_seeds
 from annulus.training.chance import near_chance
 from annulus.training.setup import build_training
 from annulus.training.snapshots import Snapshots
+from annulus_lab.config.resolved import PRETRAIN, build_run
+from annulus_lab.pipeline.provenance import processor
+from annulus_lab.pipeline.stage import Results, run_stage
 
 log = logging.getLogger("annulus")
 
@@ -40,35 +40,35 @@ class Pretraining:
     key: Mapping[str, Any]
 
     def __call__(self, seed: int) -> tuple[Metrics, list[Metrics]]:
-        """Train one seed; write its encoder and its snapshots."""
+        """Trains one seed; writes its encoder and its snapshots."""
         device = pick_device()
         train, validation = (
             load_images(self.paths.images / f"{split}.safetensors") for split in ("train", "validation")
         )
-        training = build_training(run_of(self.params, seed), train, validation, device)
-        if rank() > 0:  # of several processes, one keeps the state and writes the results
+        training = build_training(build_run(self.params, seed), train, validation, device)
+        if rank() > 0:  # only the first process keeps the state and writes the results
             history = training.run()
-            return training.metrics(), history
-        settings = training.settings
-        training.snapshots = Snapshots(training.source, settings.views, settings.budget.epochs, seed, device)
+            return training.metrics, history
+        settings, file = training.settings, self.paths.snapshots / f"{seed}.safetensors"
+        training.observers.append(
+            Snapshots(training.source, settings.views, settings.budget.epochs, seed, device, file)
+        )
         with self.checkpoint(seed) as checkpoint:
             history = training.run(checkpoint)
-            checkpoint.save(training.state_dict())  # DVC deletes the outputs, should another seed fail
             save_encoder(training.method.encoder, self.paths.encoders / f"{seed}.safetensors")
-            training.snapshots.write(self.paths.snapshots / f"{seed}.safetensors", training.method)
-        return training.metrics() | {"processor": _computed_on(device)}, history
+        return training.metrics | {"processor": _computed_on(device)}, history
 
     def checkpoint(self, seed: int) -> Checkpoint:
         return Checkpoint("pretrain", {**self.key, "seed": seed}, described(pick_device(), torch.get_num_threads()))
 
     def done(self) -> None:
-        """Let the checkpoints go: all results are written."""
+        """Deletes the checkpoints; call it after all results are written."""
         let_go(map(self.checkpoint, self.params["seeds"]))
 
 
 def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     with process_group():
-        # Another seed changes no run, but for its number of threads.
+        # Another seed changes a run only by its number of threads.
         run = {name: value for name, value in params.items() if name != "seeds"}
         key = {"params": run, "images": hash_images(paths.images), "code": hash_code(Path(__file__))}
         pretraining = Pretraining(params, paths, key)
@@ -76,13 +76,13 @@ def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
         if rank() > 0:
             raise SystemExit
     metrics, histories = ({seed: result[place] for seed, result in results.items()} for place in (0, 1))
-    if (told := near_chance(histories)) is not None:
-        log.warning("WARNING: %s", told)
-    return Results.of_seeds(metrics, histories, written=pretraining.done)
+    if (warning := near_chance(histories)) is not None:
+        log.warning("WARNING: %s", warning)
+    return Results.by_seed(metrics, histories, written=pretraining.done)
 
 
 def _computed_on(device: torch.device) -> str:
-    """The GPU, or the processor, the instructions that torch uses and threads beyond one: numbers differ by them."""
+    """Hardware on which the numbers depend: the GPU; or the processor, torch's instructions and threads beyond one."""
     gpu = device.type == "cuda"
     machine = [torch.cuda.get_device_name()] if gpu else [processor(), torch.backends.cpu.get_cpu_capability()]
     return ", ".join([*machine, *ways(device, torch.get_num_threads())])

@@ -1,23 +1,23 @@
-"""One part of a study, a grid of runs: the images -> its figure, all its numbers beside its base, its curves."""
+"""Part of a study, a grid of runs: the images -> its figure, its numbers beside the base, its curves."""
 
 import argparse
 from collections.abc import Mapping
 from typing import Any
 
 from annulus.files.results import write_table
-from annulus.pipeline.stage import Results, run_resolved
-from annulus.studies.outcomes import by_epoch, by_value, metrics_row
-from annulus.studies.runs import Trial, Trials, load_splits, trial_of
+from annulus_lab.pipeline.stage import Results, run_resolved
+from annulus_lab.studies.outcomes import by_epoch, by_value, metrics_row
+from annulus_lab.studies.runs import Trial, Trials, build_trial, load_splits
 
 PATHS = ["images", "points", "figure"]
 
 
 def runs(settings: Mapping[str, Any]) -> dict[tuple, Trial]:
-    """Trials of the stage, by point of the grid and seed; `annulus sweep` reads them too."""
+    """Trials of the stage, by point of the grid and seed; `annulus sweep` calls it too."""
     points = {(point["series"], point["value"]): point["run"] for point in settings["points"]}
     measured = {name: settings.get(name) for name in ("held_out_pairs", "closeness_views")}
     return {
-        (point, seed): trial_of(run, seed, **measured) for point, run in points.items() for seed in settings["seeds"]
+        (point, seed): build_trial(run, seed, **measured) for point, run in points.items() for seed in settings["seeds"]
     }
 
 

@@ -1,11 +1,13 @@
-"""The parameters of a study of parts -> settings of its images and each part: a file for each."""
+"""Parameters of a study of parts -> settings of its images and of each part: a file for each."""
 
 from typing import Any
 
-from annulus.config.resolved import IMAGES, resolved
-from annulus.studies.grid import PartsParams, part_settings
-from annulus.studies.settings_files import write_settings
-from annulus.studies.study import Study
+from annulus_lab.config.resolved import IMAGES, resolved
+from annulus_lab.studies.grid import PartsParams, part_settings
+from annulus_lab.studies.settings_files import write_settings
+from annulus_lab.studies.study import Study
+
+READERS = {"images": "study_images", "parts": "study_part"}
 
 
 def main(study: Study) -> dict[str, Any]:
@@ -15,4 +17,4 @@ def main(study: Study) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    write_settings(main, Study)
+    write_settings(main, Study, READERS)

@@ -1,35 +1,30 @@
-"""Summary: the main line's metrics files -> its headline numbers over all seeds, and the table that a run ends with."""
+"""Summary: the numbers of all stages -> metrics/, which git keeps: their files, the headline numbers, their table.
+
+Only this stage writes there, after all other stages: a run that fails or is killed leaves metrics/ as it was.
+"""
 
 import argparse
 import os
 from collections.abc import Mapping
-from itertools import zip_longest
 from typing import Any
 
-from annulus.config.resolved import SELECTORS
-from annulus.evals.headlines import measured
-from annulus.files.results import Metrics, Number, read_metrics, write_table
+from annulus.evals.headlines import headline_numbers
+from annulus.files.results import Metrics, Number, read_metrics, write_bytes, write_table
 from annulus.files.right import read_right
-from annulus.pipeline.stage import Results, run_stage
+from annulus_lab.config.resolved import SELECTORS
+from annulus_lab.pipeline.result import result_text
+from annulus_lab.pipeline.stage import Results, run_stage
 
 READS = [*SELECTORS, "seeds"]
-PATHS = ["prepare", "pretrain", "knn", "knn_right", "linear", "linear_right", "diagnostics", "table", "metrics"]
-
-WHERE_TO_LOOK = """\
-all numbers    metrics/ (each seed's: metrics/summary.csv)
-curves         `dvc plots show`
-every run      `make mlflow`
-a comparison   `dvc exp run -S sampler={other}`, then `make compare BASE={base}`"""
-
-WITHOUT_CLASSES = """
-
-the images have no class, so there is no accuracy; what the encoder learned: metrics/main/neighbours.png, map.svg"""
+PATHS = ["numbers", "main", "table", "metrics"]
 
 
 def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
-    stages = {stage: read_metrics(getattr(paths, stage)) for stage in ("pretrain", "knn", "linear", "diagnostics")}
-    right = {stage: read_right(getattr(paths, f"{stage}_right")) for stage in ("knn", "linear")}
-    measured_by_name = measured(stages, right, params["seeds"])
+    stages = {
+        stage: read_metrics(paths.numbers / f"{stage}.json") for stage in ("pretrain", "knn", "linear", "diagnostics")
+    }
+    right = {stage: read_right(paths.numbers / f"{stage}_right.json") for stage in ("knn", "linear")}
+    measured_by_name = headline_numbers(stages, right, params["seeds"])
     intervals = {name: headline.interval() for name, headline in measured_by_name.items()}
     rows: list[Metrics] = []
     for name, headline in measured_by_name.items():
@@ -42,23 +37,12 @@ def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     for name in ("knn_top1_percent", "linear_top1_percent"):
         if name in intervals and (half := intervals[name].half) is not None:
             headlines[name.replace("_percent", "_interval_percent")] = half
-    headlines["train_images"] = read_metrics(paths.prepare)["train_images"]
-    note = "" if "knn_top1_percent" in headlines else WITHOUT_CLASSES
-    other = "ring" if params["sampler"] == "cave" else "cave"
-    where = WHERE_TO_LOOK.format(other=other, base=os.environ.get("DVC_EXP_NAME", "HEAD"))
-    print(f"\n{summary_text(params, rows)}{note}\n\n{where}\n")
+    headlines["train_images"] = read_metrics(paths.numbers / "prepare.json")["train_images"]
+    for file in sorted(paths.numbers.glob("[!.]*")):
+        write_bytes(paths.main / file.name, file.read_bytes())
+    if os.environ.get("ANNULUS_RESULT") != "last":
+        print(f"\n{result_text(params, rows)}\n")
     return Results(headlines)
-
-
-def summary_text(params: Mapping[str, Any], rows: list[Metrics]) -> str:
-    """The variant on the left, its numbers with their intervals on the right."""
-    left = [f"{name:<12}{choice}" for name, choice in params.items()]
-    width = max(map(len, left)) + 4
-    right = [
-        f"{row['number']:<24}{row['mean']:>9}" + (f" ± {row['interval']}" * (row["interval"] != "")) for row in rows
-    ]
-    right += ["", "±: 95 % interval over seeds, of accuracies also over test images"]
-    return "\n".join(f"{a:<{width}}{b}".rstrip() for a, b in zip_longest(left, right, fillvalue=""))
 
 
 def _digits(name: str, value: float) -> str:

@@ -49,5 +49,5 @@ def pipeline(path: Path) -> dict:
 
 def settings_script(study: str) -> str:
     """The script that makes a study's settings: its own, or that of the studies of its form."""
-    folder, name = pipeline(ROOT / "stages" / study / "dvc.yaml")["stages"]["settings"]["cmd"].split()[1:3]
-    return f"{folder}/{name}.py"
+    name = pipeline(ROOT / "stages" / study / "dvc.yaml")["stages"]["settings"]["cmd"].split()[2]
+    return f"stages/{name}.py"

@@ -23,25 +23,24 @@ STAGES = ["check", "prepare", "pretrain", "embed", "knn", "linear", "diagnostics
 
 
 class Checkout:
-    """A committed copy of this working tree with its own DVC cache, without locks and metrics.
+    """A committed copy of this working tree with its own DVC caches, without locks and metrics.
 
-    params.yaml has the stated values, scale tiny and three seeds. Of the pipelines beside the main line it has those of
-    `studies`: DVC reads every pipeline at each command, and in `dvc exp run` before each stage.
+    params.yaml has the stated values, scale tiny and three seeds. Beside the main line it has the DVC projects of
+    `studies`; of the others their parameters, which studies of one form read.
     """
 
     def __init__(self, folder: Path, *studies: str) -> None:
         self.folder = folder
-        pipelines = {f"stages/{study}/dvc.yaml" for study in studies}
         listed = subprocess.check_output(
             ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"], cwd=ROOT, text=True
         )
         for name in filter(None, listed.split("\0")):
-            numbers = name.startswith("metrics/") and not name.endswith("dvc.yaml")
-            result = name.endswith("dvc.lock") or numbers
-            other = name.startswith("stages/") and name.endswith("/dvc.yaml") and name not in pipelines
-            if (ROOT / name).is_file() and not result and not other:
+            first, study, *below = (*Path(name).parts, "", "")[:3]
+            result = first == "metrics" or name.endswith("dvc.lock") or "metrics" in below
+            other = first == "stages" and study not in studies and below[0] in ("dvc.yaml", "src", ".dvc", ".dvcignore")
+            if (ROOT / name).exists() and not result and not other:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(ROOT / name, folder / name)
+                shutil.copy(ROOT / name, folder / name, follow_symlinks=False)
         values = STATED | {"scale": "tiny", "seeds": [0, 1, 2]}
         apply_overrides(folder / "params.yaml", [f"{key}={json.dumps(value)}" for key, value in values.items()])
         self.git("init", "-q")
@@ -56,16 +55,20 @@ class Checkout:
         self.git("add", "-A")
         self.git("commit", "-q", "--allow-empty", "-m", "test")
 
-    def command(self, *words: str, python: Path | None = None, **environment: str) -> dict:
-        """What Popen needs to run dvc here, in an environment without the caller's own MLflow."""
+    def command(self, *words: str, study: str = "", python: Path | None = None, **environment: str) -> dict:
+        """What Popen needs to run dvc here, or in a study, in an environment without the caller's own MLflow."""
         python = python or warm.folder() / "python"
         path = os.pathsep.join([str(python.parent), os.environ["PATH"]])
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("DVC_", "MLFLOW_"))}
         env = inherited | {"PATH": path, "CI": "true"} | environment
-        return {"args": [str(python), "-m", "dvc", *words], "cwd": self.folder, "env": env, "text": True}
+        return {"args": [str(python), "-m", "dvc", *words], "cwd": self.project(study), "env": env, "text": True}
 
-    def dvc(self, *words: str, status: int = 0, **environment: Any) -> str:
-        done = subprocess.run(**self.command(*words, **environment), capture_output=True)
+    def project(self, study: str = "") -> Path:
+        """Folder of the DVC project of a study, or of the main line."""
+        return self.folder / "stages" / study if study else self.folder
+
+    def dvc(self, *words: str, study: str = "", status: int = 0, **environment: Any) -> str:
+        done = subprocess.run(**self.command(*words, study=study, **environment), capture_output=True)
         output = done.stdout + done.stderr
         assert done.returncode == status, output
         return output
@@ -84,17 +87,16 @@ class Checkout:
         self.git("read-tree", "HEAD")  # forgets file times: after `exp run` git may take a changed file for unchanged
         self.git("checkout", "-q", "--force", "HEAD", "--", ".")
 
-    def changed(self, *targets: str) -> set[str]:
-        """Stages, of the main line or of other targets, whose own dependencies have changed."""
-        with chdir(self.folder), Repo() as repo:
-            return {name.rpartition(":")[2] for name in repo.status(targets=targets or STAGES)}
+    def changed(self, study: str = "") -> set[str]:
+        """Stages of the main line or of a study whose own dependencies have changed."""
+        with chdir(self.project(study)), Repo() as repo:
+            return set(repo.status(targets=None if study else STAGES))
 
     def changed_by(self, study: str, change: Callable[[dict], Any]) -> set[str]:
         """A study's stages whose own dependencies have changed when an edit of its params.yaml is settled."""
         self.cut(study, change)
-        pipeline = f"stages/{study}/dvc.yaml"
-        assert ran(self.dvc("repro", f"{pipeline}:settings")) == ["settings"]
-        return self.changed(pipeline)
+        assert ran(self.dvc("repro", "settings", study=study)) == ["settings"]
+        return self.changed(study)
 
     def changed_files(self) -> list[str]:
         """What differs from the last commit."""

@@ -35,6 +35,9 @@ def main(method: str, device: str, asked: str, backend: str) -> None:
     import torch
     import torch._dynamo
     from gpu_cases import begun, settings_of
+    from settings import observer
+
+    from annulus.training.measurement import Measurement
 
     operators = Counter()
 
@@ -52,7 +55,8 @@ def main(method: str, device: str, asked: str, backend: str) -> None:
         for _ in range(STEPS):
             run.step(order)
         state = [each.detach().flatten().double() for each in run.method.state_dict().values() if torch.is_tensor(each)]
-        numbers[way] = {"losses": run.measured[:STEPS, 0].tolist(), "state": torch.cat(state).tolist()}
+        losses = observer(run, Measurement).losses[:STEPS].tolist()
+        numbers[way] = {"losses": losses, "state": torch.cat(state).tolist()}
     counters = torch._dynamo.utils.counters
     told = {
         "graphs": counters["stats"]["unique_graphs"],

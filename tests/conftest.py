@@ -7,12 +7,13 @@ import importlib.util
 import math
 import os
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import is_dataclass
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ import jaxtyping
 import numpy as np
 import pytest
 import torch
+import warm
 from beartype import beartype
 from beartype.roar import BeartypeDecorHintPep673Exception
 from jaxtyping import install_import_hook, jaxtyped
@@ -72,9 +74,18 @@ def checked(function: Any = None, *, typechecker: Callable) -> Any:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Where only quick tests run, a function's first calls in a test are checked: all are half of a training's time."""
+    """Where only quick tests run, a function's first calls in a test are checked: all are half of a training's time.
+
+    The process that starts pytest's workers starts their warm Python, too, where they will need it.
+    """
     global most_calls
     most_calls = FIRST_CALLS if config.option.markexpr == "not slow" else math.inf
+    if sys.platform == "linux" and getattr(config.option, "dist", "no") != "no" and _runs_all(config):
+        os.environ[warm.SHARED] = str(warm.start())  # one for all workers, which collect meanwhile
+
+
+def _runs_all(config: pytest.Config) -> bool:
+    return config.args_source == config.ArgsSource.TESTPATHS and not config.option.keyword
 
 
 def pytest_runtest_logstart() -> None:
@@ -110,7 +121,13 @@ gc.disable()  # a million objects of imported modules, which stay, would be sear
 
 
 def pytest_collection_finish() -> None:
-    """From here on only what tests make is searched, until the process ends."""
+    """From here on only what tests make is searched for garbage, until the process ends; sources are parsed once.
+
+    What was read of a source is kept by checkout, and each test of a stage has a folder of its own.
+    """
+    from annulus.running import sources
+
+    sources.read_source = cache(sources.read_source)
     gc.freeze()
     atexit.register(gc.unfreeze)
     gc.enable()

@@ -5,7 +5,16 @@ from pathlib import Path
 
 import numpy as np
 
-from annulus.studies.detection.annotated import LIMBS, PERSON, Annotated, Category, Detection, Instance, Picture, rle_of
+from annulus_lab.studies.detection.annotated import (
+    LIMBS,
+    PERSON,
+    Annotated,
+    Category,
+    Detection,
+    Instance,
+    Picture,
+    run_lengths,
+)
 
 SIDE = 120  # pixels of a picture
 
@@ -18,12 +27,12 @@ def filled(x: int, y: int, width: int, height: int, shape: tuple[int, int] = (SI
 
 def boxed(*box: int, category: int = 1, difficult: bool = False, crowd: bool = False, shape=(SIDE, SIDE)) -> Instance:
     """An object that fills its box."""
-    area, run_lengths = float(box[2] * box[3]), rle_of(filled(*box, shape))
-    return Instance(tuple(map(float, box)), category, area, crowd, run_lengths, None, difficult)
+    area, shape = float(box[2] * box[3]), run_lengths(filled(*box, shape))
+    return Instance(tuple(map(float, box)), category, area, crowd, shape, None, difficult)
 
 
 def found(*box: int, score: float = 0.9, picture: int = 1, category: int = 1) -> Detection:
-    return Detection(picture, category, tuple(map(float, box)), score, rle_of(filled(*box)), None)
+    return Detection(picture, category, tuple(map(float, box)), score, run_lengths(filled(*box)), None)
 
 
 def as_detections(truth: Annotated, score: float = 0.9) -> list[Detection]:

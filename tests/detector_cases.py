@@ -9,10 +9,10 @@ from by_path import ROOT, read_yaml
 from detection_cases import boxed
 from PIL import Image
 
-from annulus.config.file import checked
 from annulus.encoders.encoder import EncoderConfig, build_encoder
-from annulus.studies.detection.annotated import PERSON, Annotated, Category, Picture, flip_pairs_of, mask_of
-from annulus.studies.detection.params import DetectorParams, TrainingParams
+from annulus_lab.config.file import checked
+from annulus_lab.studies.detection.annotated import PERSON, Annotated, Category, Picture, decode_mask, mirrored_pairs
+from annulus_lab.studies.detection.detection_params import DetectorParams, DetectorTrainingParams
 
 SIDE = 32
 COLOURS = ((230, 40, 40), (40, 60, 230))
@@ -28,8 +28,8 @@ def detector_params(**changes) -> DetectorParams:
     return checked(DETECTOR | changes, "detector", DetectorParams)
 
 
-def training_params(**changes) -> TrainingParams:
-    return checked(TRAINING | changes, "training", TrainingParams)
+def training_params(**changes) -> DetectorTrainingParams:
+    return checked(TRAINING | changes, "training", DetectorTrainingParams)
 
 
 def beside_transfer(folder: Path) -> Path:
@@ -57,7 +57,7 @@ def rectangles(folder: Path, kind: str = "masks") -> Annotated:
             left, top = 16 * place + int(random.integers(0, 3)), int(random.integers(0, SIDE - height))
             category = 1 if people else (3, 7)[colour]
             one = boxed(left, top, width, height, category=category, shape=(SIDE, SIDE))
-            pixels[mask_of(one, SIDE, SIDE)] = COLOURS[colour]
+            pixels[decode_mask(one, SIDE, SIDE)] = COLOURS[colour]
             steps = [(left + n * width / 17, top + n * height / 17, 2 if n % 5 else 0) for n in range(len(PERSON))]
             points = tuple(float(value) for step in steps for value in step) if people else None
             instances.append(replace(one, keypoints=points))
@@ -65,5 +65,5 @@ def rectangles(folder: Path, kind: str = "masks") -> Annotated:
         Image.fromarray(pixels).save(file)
         pictures.append(Picture(number + 1, file, SIDE, SIDE, tuple(instances), (), ()))
     if people:
-        return Annotated(kind, tuple(pictures), (Category(1, "person", None),), (), PERSON, flip_pairs_of(PERSON))
+        return Annotated(kind, tuple(pictures), (Category(1, "person", None),), (), PERSON, mirrored_pairs(PERSON))
     return Annotated(kind, tuple(pictures), (Category(3, "red", "f"), Category(7, "blue", "r")), None, None, None)

@@ -48,10 +48,10 @@ def settings_of(case):
 
 
 def begun(changes, device):
-    """A training in its third step, when neighbours have come, and its epoch's order."""
-    training = build_training(read(changes), stripes(70, 0), stripes(10, 1), device)
+    """A training in its third step of five, when neighbours have come, and its epoch's order."""
+    training = build_training(read(changes), stripes(86, 0), stripes(10, 1), device)
     training.method.start(training._embed)
     training.method.before_epoch(0, training._embed)
     training.method.train()
     training.batch = 2
-    return training, training._order()
+    return training, training.order()

@@ -46,14 +46,14 @@ POINTS = "series,value,seeds,top1_percent,top1_interval_percent,top1_verdict,sca
 def measure_study(root: Path, study: str = "toys", points: str = POINTS + "uniform,,3,38.0,,base,demo\n") -> None:
     """Write what a study leaves: a table of results, a curve, and data that git has not."""
     files = {
-        f"metrics/{study}/points.csv": points,
-        f"metrics/{study}/points_figure.csv": "series,x,top1_percent,top1_interval_percent\nring,1,30.0,1.0\n",
-        f"data/{study}/images.csv": "image\n",
+        "metrics/points.csv": points,
+        "metrics/points_figure.csv": "series,x,top1_percent,top1_interval_percent\nring,1,30.0,1.0\n",
+        "data/images.csv": "image\n",
     }
+    folder = root / "stages" / study
     for name, text in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
     outs = [{"path": name, "md5": hashlib.md5(text.encode()).hexdigest()} for name, text in files.items()]
-    lock = root / f"stages/{study}/dvc.lock"
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    lock.write_text(yaml.safe_dump({"stages": {"settings": {"deps": []}, "points": {"outs": outs}}}))
+    (folder / "dvc.yaml").touch()
+    (folder / "dvc.lock").write_text(yaml.safe_dump({"stages": {"settings": {"deps": []}, "points": {"outs": outs}}}))

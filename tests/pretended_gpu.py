@@ -25,6 +25,7 @@ waits for count apart.
 
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from contextlib import ExitStack, contextmanager
 from typing import Any, ClassVar
 from unittest import mock
@@ -34,11 +35,10 @@ from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from annulus.encoders import grouped_pass
 from annulus.negatives import threshold
-from annulus.views import drawn, recipe
+from annulus.views import parameters, recipe
 
 CUDA, HOST = torch.device("cuda"), torch.device("cpu")
 LIBRARY = "src/annulus/"
@@ -177,7 +177,7 @@ def pretended_kernels(gpu: PretendedGPU):
         for kernel in ("_cropped", "_coloured"):
             gpu.count("operators", f"kernels.{kernel}")
         with gpu.counting():
-            own = drawn.each(recipe.Recipe(boxes, mirrored, jitter, grey, None), lambda field: field.cpu())
+            own = parameters.map_tensors(recipe.Recipe(boxes, mirrored, jitter, grey, None), lambda field: field.cpu())
             return recipe.by_chunks(images.cpu(), own, size).to(gpu.device)
 
     def normalised(*settings):
@@ -232,6 +232,8 @@ class _Functions(TorchFunctionMode):
         if func == Tensor.is_cpu.__get__:
             return not there
         name = getattr(func, "__name__", "")
+        if name == "__get__":  # an attribute, which makes no tensor from nothing
+            return func(*args, **kwargs)
         if own is not None and name in ("to", "cpu", "cuda"):
             return self._moved(name, own, args[1:], kwargs)
         if name == "pin_memory":
@@ -245,7 +247,7 @@ class _Functions(TorchFunctionMode):
             gpu.count("waits", name)
             return func(*args, **kwargs)
         device = torch.device(kwargs.get("device") or HOST)
-        new_there = device == CUDA or any(isinstance(each, Tensor) and gpu.holds(each) for each in tree_leaves(args))
+        new_there = device == CUDA or any(gpu.holds(each) for each in tensors_in(args))
         generator = kwargs.get("generator")
         if generator is not None and (generator.device.type == "cuda") != new_there:
             raise RuntimeError(f"{name} on {'the GPU' if new_there else 'the host'} with the other side's generator")
@@ -292,7 +294,7 @@ class _Operators(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         gpu, kwargs, name = self.gpu, kwargs or {}, func._schema.name
-        tensors = [each for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
+        tensors = [*tensors_in(args), *tensors_in(kwargs.values())]
         there = [gpu.holds(each) for each in tensors]
         result = func(*args, **kwargs)
         operates = not func.is_view and name not in NO_KERNEL
@@ -312,14 +314,13 @@ class _Operators(TorchDispatchMode):
             if side and operates:
                 gpu.count("operators", name)
         if side and name != "aten::copy_":
-            for each in tree_leaves(result):
-                if isinstance(each, Tensor):
-                    gpu.put(each)
+            for each in tensors_in([result]):
+                gpu.put(each)
         return result
 
     def _count(self, func: Any, name: str, args: tuple, kwargs: dict, tensors: list[Tensor], there: list[bool]) -> None:
         """Whether the host waits for what an operator on the GPU is given, or for what it finds."""
-        index = [each for each in tree_leaves(args[1]) if isinstance(each, Tensor)] if name in INDEXED else []
+        index = tensors_in(args[1]) if name in INDEXED else []
         for each, on_gpu in zip(tensors, there, strict=True):
             if on_gpu or each.dim() == 0:
                 continue
@@ -334,6 +335,19 @@ class _Operators(TorchDispatchMode):
             waits = {torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output} & set(func.tags)
         if waits:
             self.gpu.count("waits", name)
+
+
+def tensors_in(values: Iterable[Any]) -> list[Tensor]:
+    """Tensors among values, in lists, tuples and dictionaries too. Torch's own walk takes ten times as long."""
+    found = []
+    for value in values:
+        if isinstance(value, Tensor):
+            found.append(value)
+        elif isinstance(value, (list, tuple)):
+            found += tensors_in(value)
+        elif isinstance(value, dict):
+            found += tensors_in(value.values())
+    return found
 
 
 def _storage(tensor: Tensor) -> torch.UntypedStorage:

@@ -18,7 +18,8 @@ from annulus.files.images import ImageSet, save_images
 from annulus.files.packed import write_packed
 from annulus.files.results import write_metrics, write_seeds, write_table
 from annulus.files.store import Resident
-from annulus.report.page.sheets import SHEETS
+from annulus_lab.pipeline.projects import metrics_path
+from annulus_lab.report.page.sheets import SHEETS
 
 CLASSES = ("disc", "ring", "star")
 
@@ -44,7 +45,7 @@ class Parsed(HTMLParser):
 
 def written(root: Path, name: str, rows: dict | list[dict]) -> None:
     """A metrics file of any content, also one that no stage would write: a dict as JSON, rows as CSV."""
-    path = root / "metrics" / name
+    path = root / metrics_path(name)
     path.parent.mkdir(parents=True, exist_ok=True)
     if isinstance(rows, dict):
         path.write_text(json.dumps(rows))
@@ -53,6 +54,16 @@ def written(root: Path, name: str, rows: dict | list[dict]) -> None:
         table = csv.DictWriter(file, rows[0])
         table.writeheader()
         table.writerows(rows)
+
+
+def committed(names: str) -> dict[str, Path]:
+    """Metrics files of this repository by their names; `names` as `*/*.csv`."""
+    study, _, rest = names.partition("/")
+    found = {path.relative_to(ROOT / "metrics").as_posix(): path for path in ROOT.glob(f"metrics/{names}")}
+    for path in ROOT.glob(f"stages/{study}/metrics/{rest}") if rest else ():
+        _, study, _, *parts = path.relative_to(ROOT).parts
+        found["/".join([study, *parts])] = path
+    return dict(sorted(found.items()))
 
 
 def first_commit(root: Path) -> str:
@@ -94,7 +105,7 @@ def params(root: Path, text: str | None = None) -> None:
 def pipelines(root: Path, *studies: str) -> None:
     """Studies that may write metrics, without any."""
     for study in studies:
-        (root / "stages" / study).mkdir(parents=True)
+        (root / "stages" / study).mkdir(parents=True, exist_ok=True)
         (root / "stages" / study / "dvc.yaml").touch()
 
 
@@ -135,8 +146,8 @@ def main_line(root: Path, classes: tuple[str, ...] = CLASSES) -> None:
 
 def studies(root: Path, names: str, series: str | None = None) -> None:
     """Tables of the repository's own studies, 24 rows of each at most; `series` is another name for the first one."""
-    for path in sorted((ROOT / "metrics").glob(names)):
-        place = root / path.relative_to(ROOT)
+    for name, path in committed(names).items():
+        place = root / metrics_path(name)
         if place.exists():
             continue
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -147,7 +158,7 @@ def studies(root: Path, names: str, series: str | None = None) -> None:
             rows = list(csv.DictReader(file))
         first = rows[0].get("series")
         rows = [row | {"series": series} if series and row["series"] == first else row for row in rows]
-        written(root, place.relative_to(root / "metrics").as_posix(), rows[:: -(-len(rows) // 24)])
+        written(root, name, rows[:: -(-len(rows) // 24)])
 
 
 def algorithms(root: Path) -> None:
@@ -160,9 +171,9 @@ def algorithms(root: Path) -> None:
          "here_knn_percent": 20.0, "bound_nats": 0.1, "ceiling_nats": 6.2, "epochs": 16, "seeds": 2}
         for method, here, gain in (("IR", 22.9, 0.0), ("MoCoRing", 23.6, 0.7))
     ]  # fmt: skip
-    write_table(root / "metrics/algorithms/table.csv", rows)
-    write_table(root / "metrics/cifar10_algorithms/table.csv", [row | {"epochs": 10} for row in rows])
-    write_table(root / "metrics/cifar10/table.csv", [row | {"scale": "cpu", "epochs": 60} for row in rows])
+    write_table(root / metrics_path("algorithms/table.csv"), rows)
+    write_table(root / metrics_path("cifar10_algorithms/table.csv"), [row | {"epochs": 10} for row in rows])
+    write_table(root / metrics_path("cifar10/table.csv"), [row | {"scale": "cpu", "epochs": 60} for row in rows])
 
 
 def over_uniform(root: Path, sign: int = 1, **changed: object) -> None:
@@ -213,5 +224,5 @@ def everything(root: Path, classes: tuple[str, ...] = CLASSES, series: str = "IR
     for names in ("*/*.csv", "main/diagnostics.json", "benchmarks/*.json", "runs/*.json"):
         studies(root, names)
     for name in SHEETS:
-        (root / "metrics" / name).parent.mkdir(parents=True, exist_ok=True)
-        Image.new("RGB", (4, 4)).save(root / "metrics" / name)
+        (root / metrics_path(name)).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (4, 4)).save(root / metrics_path(name))

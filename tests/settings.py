@@ -10,17 +10,17 @@ import pytest
 import torch
 from stated import TREE, replaced
 
-from annulus.config.all_params import AllParams
-from annulus.config.file import checked
-from annulus.config.resolved import PRETRAIN, run_of
 from annulus.errors import InputError
 from annulus.files.images import ImageSet
 from annulus.files.store import Resident
-from annulus.training.run import Run
+from annulus.training.run import TrainingRun
+from annulus_lab.config.all_params import AllParams
+from annulus_lab.config.file import checked
+from annulus_lab.config.resolved import PRETRAIN, build_run
 
 if TYPE_CHECKING:
     from annulus.running.checkpoint import Checkpoint
-    from annulus.training.loop import Training
+    from annulus.training.loop import Observer, Training
 
 CPU = torch.device("cpu")
 
@@ -69,10 +69,10 @@ def refusal(changes: dict[str, Any]) -> str:
     return "\n".join(line.removeprefix("params.yaml: ") for line in lines)
 
 
-def read(changes: dict[str, Any]) -> Run:
+def read(changes: dict[str, Any]) -> TrainingRun:
     """The settings of a pretraining, small and with some values changed; `seed` among them."""
     params = load(SMALL | {key: value for key, value in changes.items() if key != "seed"})
-    return run_of({name: params.get(name) for name in PRETRAIN}, changes.get("seed", 0))
+    return build_run({name: params.get(name) for name in PRETRAIN}, changes.get("seed", 0))
 
 
 def stripes(images: int, seed: int) -> ImageSet:
@@ -92,6 +92,12 @@ def run(changes: dict[str, Any], images: int = 70, validation: int = 10) -> "Tra
     from annulus.training.setup import build_training  # has file locks, which Windows has not
 
     return build_training(read(changes), stripes(images, 0), stripes(validation, 1), CPU)
+
+
+def observer(training: "Training", kind: type["Observer"]) -> "Observer":
+    """The training's only observer of this kind."""
+    [only] = [each for each in training.observers if isinstance(each, kind)]
+    return only
 
 
 class Killed(Exception):

@@ -39,8 +39,9 @@ SMALL = {
     "sweep": {"said_by_a_sweep": lambda _: SWEPT},
     "views": {
         "SMALL": {"size": 32, "stored": (32, 32), "batch": 4},
-        "LARGE": {"size": 224, "stored": (256, 341), "batch": 1},
+        "LARGE": {"size": 224, "stored": (256, 341), "batch": 2},
         "ROUNDS": 1,
+        "LOADER": {"images": 2, "batch": 2, "workers": 0},
     },
 }
 
@@ -98,7 +99,8 @@ def test_a_benchmark_writes_its_ratios(name, tmp_path, monkeypatch):
 
 
 def test_every_benchmark_is_run_here():
-    assert {path.stem.removeprefix("bench_") for path in BENCHMARKS.glob("bench_*.py")} == SMALL.keys()
+    of_dvc = {"dvc"}  # it compares with a project of DVC's own, which is its argument
+    assert {path.stem.removeprefix("bench_") for path in BENCHMARKS.glob("bench_*.py")} - of_dvc == SMALL.keys()
 
 
 @pytest.fixture

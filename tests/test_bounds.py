@@ -213,7 +213,7 @@ def test_a_query_without_negatives_has_no_infonce_loss_leaves_nce_its_positive_a
     loss.backward()
     assert loss.isfinite()
     assert some.grad.isfinite().all()
-    with pytest.raises(InputError, match="a query has no negatives, all of its scores being -inf"):
+    with pytest.raises(InputError, match="a query has no negatives: all of its scores are -inf"):
         cpc(scores[0], some, 0.5)
 
 

@@ -9,12 +9,12 @@ import pytest
 from by_path import ROOT
 from settings import load
 
-from annulus.config.resolved import PRETRAIN, run_of
 from annulus.datasets.prepare import prepare_images
 from annulus.device.device import pick_device
 from annulus.encoders.extract import extract
 from annulus.evals.knn import evaluate_knn
 from annulus.training.setup import build_training
+from annulus_lab.config.resolved import PRETRAIN, build_run
 
 ARCHIVE = ROOT.parent / "shared" / "data" / "cifar10.tar.xz"
 TRAIN_IMAGES, TEST_IMAGES, EPOCHS = 2000, 1000, 8
@@ -50,7 +50,7 @@ def test_pretraining_beats_the_untrained_network_by_a_margin(folder):
     assert len(prepared.train.classes) == 10
 
     device, knn = pick_device(), replace(params.knn, k=20)
-    run = run_of({name: params.get(name) for name in PRETRAIN}, seed=0)
+    run = build_run({name: params.get(name) for name in PRETRAIN}, seed=0)
     training = build_training(run, prepared.train, prepared.validation, device)
 
     def top1() -> float:

@@ -17,18 +17,18 @@ from by_path import parse_yaml
 from matplotlib.figure import Figure
 from report_root import first_commit, with_lock
 
-from annulus.compare import runs
-from annulus.compare.command import main
-from annulus.compare.figure import draw
-from annulus.compare.sides import read_side
-from annulus.compare.table import compare
-from annulus.compare.text import as_markdown, as_text
 from annulus.errors import InputError
 from annulus.evals.headlines import HEADLINES
 from annulus.evals.intervals import COVERAGE
 from annulus.files.right import by_number, right_text
-from annulus.pipeline.stale import flat
-from annulus.report.papers.metrics import Metrics
+from annulus_lab.compare import runs_table
+from annulus_lab.compare.command import main
+from annulus_lab.compare.comparison import compare
+from annulus_lab.compare.figure import draw
+from annulus_lab.compare.sides import read_side
+from annulus_lab.compare.text import as_markdown, as_text
+from annulus_lab.pipeline.stale import flat
+from annulus_lab.report.papers.metrics import Metrics
 
 SOURCE = Path(__file__).parents[1] / "src"
 IMAGES = 4000
@@ -118,13 +118,53 @@ def test_a_difference_beyond_the_interval_has_a_word_and_its_parameter_stands_fi
         assert row.difference.mean == pytest.approx(-rows[name].difference.mean)
 
 
+SECTIONS = {"ring": {"inner": 0.01}, "ball": {"outer": 0.1}, "cave": {"outer": 0.1, "runs": 1}}
+
+
+@pytest.mark.parametrize(
+    ("sampler", "sections", "expected"),
+    [
+        ("ball", SECTIONS, ["sampler: ring -> ball"]),
+        ("ring", SECTIONS | {"ring": {"inner": 0.02}}, ["samplers.ring.inner: 0.01 -> 0.02"]),
+        (
+            "ball",
+            {"ring": {}, "ball": {"outer": 0.2}, "cave": {"outer": 0.2}, "ring-2": {}},
+            [
+                "sampler: ring -> ball",
+                "samplers.ball.outer: 0.1 -> 0.2",
+                "samplers.ring: (absent) -> {}",
+                "samplers.ring.inner: 0.01 -> (absent)",
+                "3 more in sections that neither side chooses",
+            ],
+        ),
+        (
+            "ring",
+            SECTIONS | {"ball": {"outer": 0.2}},
+            ["no chosen parameter differs, 1 in sections that neither side chooses"],
+        ),
+    ],
+)
+def test_parameters_that_a_side_chooses_are_listed_and_the_others_are_counted(root, sampler, sections, expected):
+    write(root, files(samplers=SECTIONS, knn={"k": 20}))
+    git(root, "commit", "-qam", "sections")
+    write(root, files(sampler=sampler, samplers=sections, knn={"k": 20}))
+    comparison, _, text = compared(root)
+    assert text.split("\n\n")[1].splitlines() == expected
+    plain = as_markdown(comparison).split("\n\n")[1].replace("`", "").replace("→", "->")
+    assert plain.lower().removesuffix(".").splitlines() == [
+        f"- {line}" if comparison.changed else line for line in expected
+    ]
+    write(root, files(sampler=sampler, samplers=sections, knn={"k": 5}))
+    assert ("knn.k", "20", "5") in compared(root)[0].changed, "a section without a selector counts always"
+
+
 def test_other_seeds_are_not_paired_and_small_differences_are_noise_that_says_what_it_could_see(root):
     write(root, files(0.2, seeds=(5, 6, 7), processor=EPYC))
     _, rows, text = compared(root)
     visible = rows["knn_top1_percent"].difference.visible
     assert rows["knn_top1_percent"].verdict == f"within noise (could see {visible:.2g})"
     varying = sum(row.difference.variance > 0 for row in rows.values())
-    chance = f"Of 10 numbers, {(1 - COVERAGE) * varying:.1f} would differ by chance alone"
+    chance = f"Of 10 numbers, {(1 - COVERAGE) * varying:.1f} would differ by chance alone on average"
     for words in ("NOT in pairs, since the seeds differ", "The processors differ", XEON, EPYC, chance):
         assert words in text
 
@@ -202,7 +242,7 @@ def test_the_notes_say_what_was_done_and_explain_an_interval_only_where_there_is
     write(root, with_lock(files(2.0, seeds=tuple(seeds)) | {f"{METRICS}prepare.json": prepared}))
     _, rows, text = compared(root)
     said = text.rpartition("\n\n")[2].splitlines()
-    assert [note for note in said if "by chance" not in note] == notes
+    assert [note for note in said if "by chance" not in note and "survives" not in note] == notes
     assert ("±" in text) == any(row.difference.half is not None for row in rows.values())
 
 
@@ -232,10 +272,12 @@ def test_an_experiment_is_found_by_its_name_and_what_dvc_keeps_beside_is_none(ro
         git(root, "update-ref", f"refs/exps/{place}", "HEAD")
     git(root, "reset", "-q", "--hard", "HEAD~1")
     assert compared(root, "HEAD", "noisy-coho")[1]["knn_top1_percent"].verdict == "better"
-    with pytest.raises(InputError, match=r"'coho' is no git revision and no DVC experiment; .*here: noisy-coho$"):
+    with pytest.raises(
+        InputError, match=r"'coho' is not a git revision, and no DVC experiments have this name; .*here: noisy-coho$"
+    ):
         read_side(root, "coho")
     git(root, "update-ref", places[1], "HEAD")
-    with pytest.raises(InputError, match="'noisy-coho' is no git revision and more than one DVC experiment"):
+    with pytest.raises(InputError, match="'noisy-coho' is not a git revision, and several DVC experiments"):
         read_side(root, "noisy-coho")
 
 
@@ -245,7 +287,11 @@ NOT_RUN = [
     ({"params.yaml": ("inner: 0.01", "inner: 0.02")}, "metrics were made with samplers.ring.inner: 0.01"),
     ({"params.yaml": ("inner: 0.01", "inner: 0.01\n    outer: 1")}, "metrics were made with samplers.ring.outer: null"),
     ({"src/annulus/negatives.py": ("1", "2")}, "metrics were made with other code in src/annulus/negatives.py"),
-    ({"metrics/main/pretrain.json": ("2.5", "2.4")}, "metrics/main/pretrain.json is not the file that dvc.lock names"),
+    ({"metrics/main/pretrain.json": ("2.5", "2.4")}, "metrics/main/pretrain.json differs from dvc.lock"),
+    (
+        {"metrics/main/pretrain.json": ("2.5", "2.4"), "metrics/main/knn.json": ("}}", "} }")},
+        "files differ from dvc.lock: metrics/main/pretrain.json, metrics/main/knn.json",
+    ),
     ({"dvc.lock": ("pretrain:", "other:")}, "dvc.lock names no run of pretrain"),
 ]
 
@@ -340,12 +386,12 @@ def test_why_git_does_not_answer_is_told_in_its_own_words(root, tmp_path_factory
     other = tmp_path_factory.mktemp("others")
     subprocess.run(["git", "clone", "-q", "--depth", "1", f"file://{root}", "shallow"], cwd=other, check=True)
     with pytest.raises(
-        InputError, match=r"'HEAD~1' is no git revision of this shallow clone \(`git fetch --unshallow`"
+        InputError, match=r"'HEAD~1' is not a git revision of this shallow clone \(`git fetch --unshallow`"
     ):
         read_side(other / "shallow", "HEAD~1")
     write(other / "zip", files())
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(other))
-    with pytest.raises(InputError, match="zip: it is no git repository, as an unpacked archive is none"):
+    with pytest.raises(InputError, match="zip: it is not a git repository; clone it to compare"):
         read_side(other / "zip", "HEAD")
     assert read_side(other / "zip", "workspace").seeds == [0, 1, 2, 3, 4]
     with monkeypatch.context() as patch:
@@ -375,7 +421,7 @@ def test_the_command_finds_the_repository_from_a_folder_of_it_and_ends_quietly_i
 def test_the_command_prints_the_table_as_markdown_and_draws_the_curves(root, capsys, monkeypatch):
     write(root, files(2.0))
     drawn = []
-    monkeypatch.setattr("annulus.compare.figure.Figure", lambda **of: drawn.append(Figure(**of)) or drawn[-1])
+    monkeypatch.setattr("annulus_lab.compare.figure.Figure", lambda **of: drawn.append(Figure(**of)) or drawn[-1])
     main(["HEAD", "--markdown", "--root", str(root), "--figure", str(root / "curves.png")])
     printed = capsys.readouterr().out
     assert "| knn_top1_percent |" in printed
@@ -414,7 +460,7 @@ def test_any_name_stands_whole_in_the_figure_s_legend_where_any_panel_has_data(
     curves = [{"seed": 0.0, "epoch": epoch, **dict.fromkeys(columns, epoch)} for epoch in (1.0, 2.0)]
     side = replace(side, name=f"{name} (c010111)", curves=curves)
     drawn = []
-    monkeypatch.setattr("annulus.compare.figure.Figure", lambda **of: drawn.append(Figure(**of)) or drawn[-1])
+    monkeypatch.setattr("annulus_lab.compare.figure.Figure", lambda **of: drawn.append(Figure(**of)) or drawn[-1])
     draw(compare(side, side), tmp_path / "curves.png")
     assert len(drawn[0].legends) == bool(columns)
     for legend in drawn[0].legends:
@@ -462,7 +508,7 @@ def test_the_runs_stand_side_by_side_in_100_columns(root, capsys):
     experiment(root, "half-written", with_summary(files()) | {"metrics/summary.json": "{"})
     experiment(root, "strange", with_summary(files(), bound_nats="1e3"))
     (root / "params.yaml").write_text((root / "params.yaml").read_text().replace("inner: 0.01", "inner: 0.02"))
-    runs.main(["--root", str(root)])
+    runs_table.main(["--root", str(root)])
     lines = capsys.readouterr().out.splitlines()
     assert "not shown" not in "".join(lines)
     assert max(map(len, lines)) <= 100
@@ -472,10 +518,12 @@ def test_the_runs_stand_side_by_side_in_100_columns(root, capsys):
     assert shown["noisy-coho"].startswith("sampler=uniform")
     assert "55.30 ± 1.20" in shown["noisy-coho"]
     assert "and 4 more" in " ".join(" ".join(lines).split())
-    assert shown["half-written"].startswith("not run: metrics/summary.json is not the file that dvc.lock names")
+    assert shown["half-written"].startswith("not run: metrics/summary.json differs from dvc.lock")
     assert shown["strange"] == 'no numbers: bound_nats is "1e3", expected a number'
-    runs.main(["--root", str(root), "--most", "1"])
+    runs_table.main(["--root", str(root), "--most", "1"])
     assert '\n2 older experiments are not shown: make runs ARGS="--most 3"' in capsys.readouterr().out
+    with pytest.raises(InputError, match=r"^--most 0 is below 1; name a number of experiments"):
+        runs_table.main(["--root", str(root), "--most", "0"])
 
 
 def test_a_tree_is_flat_by_dotted_keys():

@@ -8,8 +8,8 @@ import pytest
 from measured import measure_study
 from test_compare import experiment, files, root, write  # noqa: F401 (root is a fixture)
 
-from annulus.compare import all_runs, runs
 from annulus.errors import InputError
+from annulus_lab.compare import all_runs, runs_table
 
 
 @pytest.fixture
@@ -17,20 +17,20 @@ def studies(root):  # noqa: F811
     """The main line, an experiment, a study of rows, one with a file for each seed, and one with a table alone."""
     experiment(root, "noisy-coho", files(gain=2.0, sampler="uniform"))
     numbers = {"linear_top1_percent": 61.5, "epochs": 5}
-    (root / "metrics/algorithms/rows").mkdir(parents=True)
-    (root / "metrics/algorithms/rows/IRing (+C_i).json").write_text(json.dumps({"0": numbers, "1": numbers}))
-    (root / "metrics/cifar10/rows/MoCo").mkdir(parents=True)
-    (root / "metrics/cifar10/rows/MoCo/2.json").write_text(json.dumps({"2": {"knn_top1_percent": 40.25}}))
-    (root / "metrics/cifar10/right/MoCo").mkdir(parents=True)
-    (root / "metrics/cifar10/right/MoCo/2.json").write_text(json.dumps({"2": {"knn_top1_percent": 1}}))
-    (root / "metrics/transfer").mkdir()
-    (root / "metrics/transfer/digits.json").write_text(json.dumps({"main_0_linear_top1_percent": 1.0}))
+    (root / "stages/algorithms/metrics/rows").mkdir(parents=True)
+    (root / "stages/algorithms/metrics/rows/IRing (+C_i).json").write_text(json.dumps({"0": numbers, "1": numbers}))
+    (root / "stages/cifar10/metrics/rows/MoCo").mkdir(parents=True)
+    (root / "stages/cifar10/metrics/rows/MoCo/2.json").write_text(json.dumps({"2": {"knn_top1_percent": 40.25}}))
+    (root / "stages/cifar10/metrics/right/MoCo").mkdir(parents=True)
+    (root / "stages/cifar10/metrics/right/MoCo/2.json").write_text(json.dumps({"2": {"knn_top1_percent": 1}}))
+    (root / "stages/transfer/metrics").mkdir(parents=True)
+    (root / "stages/transfer/metrics/digits.json").write_text(json.dumps({"main_0_linear_top1_percent": 1.0}))
     measure_study(root, points="table,series,seeds,top1_percent,scale\nring.table1a,ring,3,40.0,demo\n")
     return root
 
 
 def written(root, file):  # noqa: F811
-    runs.main(["--root", str(root), "--to", str(file)])
+    runs_table.main(["--root", str(root), "--to", str(file)])
     with file.open(newline="") as text:
         return list(csv.DictReader(text))
 
@@ -71,7 +71,7 @@ def test_the_workspace_stands_beside_head_where_it_is_another_run(studies, tmp_p
 def test_parquet_has_the_same_content_with_types(studies, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
     rows = written(studies, tmp_path / "runs.csv")
-    runs.main(["--root", str(studies), "--to", str(tmp_path / "runs.parquet")])
+    runs_table.main(["--root", str(studies), "--to", str(tmp_path / "runs.parquet")])
     table = parquet.read_table(tmp_path / "runs.parquet")
     assert str(table.schema.field("seed").type) == "int64"
     assert str(table.schema.field("bound_nats").type) == "double"
@@ -90,17 +90,23 @@ def test_a_run_of_other_code_is_left_out_with_a_warning(studies, tmp_path, caplo
 
 def test_a_missing_pyarrow_and_another_ending_are_one_sentence(studies, tmp_path, monkeypatch):
     with pytest.raises(InputError, match=r"runs\.xlsx ends in '\.xlsx'; name a file that ends in \.csv or \.p"):
-        runs.main(["--root", str(studies), "--to", str(tmp_path / "runs.xlsx")])
+        runs_table.main(["--root", str(studies), "--to", str(tmp_path / "runs.xlsx")])
     monkeypatch.setattr(all_runs, "find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"runs\.parquet is Parquet, which needs pyarrow: pip install pyarrow, o"):
-        runs.main(["--root", str(studies), "--to", str(tmp_path / "runs.parquet")])
+        runs_table.main(["--root", str(studies), "--to", str(tmp_path / "runs.parquet")])
 
 
 def test_a_row_of_a_study_that_is_not_its_lock_s_is_left_out_with_a_warning(studies, tmp_path, caplog):
     """As after a killed `dvc exp run` at another scale."""
-    name = "metrics/algorithms/rows/IRing (+C_i).json"
+    name = "metrics/rows/IRing (+C_i).json"
     lock = {"stages": {"train@IRing": {"outs": [{"path": name, "md5": hashlib.md5(b"whole").hexdigest()}]}}}
-    write(studies, {"stages/algorithms/dvc.lock": json.dumps(lock)})
+    write(studies, {"stages/algorithms/dvc.yaml": "", "stages/algorithms/dvc.lock": json.dumps(lock)})
     rows = written(studies, tmp_path / "runs.csv")
     assert [row["setting"] for row in rows if row["study"] in ("algorithms", "cifar10")] == ["MoCo"]
-    assert f"left out: {name} differs from what dvc.lock names" in caplog.text
+    assert f"left out: stages/algorithms/{name} differs from dvc.lock" in caplog.text
+
+
+def test_the_folder_of_the_table_is_not_made(tmp_path):
+    with pytest.raises(InputError, match=r"^--to .*no/such/runs.csv: there is no folder .*no/such; make it, or name"):
+        runs_table.main(["--root", str(tmp_path), "--to", str(tmp_path / "no/such/runs.csv")])
+    assert not (tmp_path / "no").exists()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from annulus.compare.curve import as_text, main, value_at
 from annulus.errors import InputError
+from annulus_lab.compare.curve import as_text, main, value_at
 
 LINEAR, NEAREST = "online_linear_top1_percent", "validation_nn1_percent"
 

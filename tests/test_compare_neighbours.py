@@ -14,14 +14,14 @@ from report_root import first_commit
 from settings import stripes
 from test_compare import files, write
 
-from annulus.compare.command import main
-from annulus.compare.neighbours import LINE, SAME, Neighbours, neighbours_picture
-from annulus.compare.outputs import outputs
 from annulus.diagnostics.neighbours import picture
 from annulus.encoders.features import Features, save_features
 from annulus.errors import InputError
 from annulus.files.images import save_images
-from annulus.files.sheets import GAP
+from annulus.files.sheets import FONT, GAP
+from annulus_lab.compare.command import main
+from annulus_lab.compare.neighbours import SAME, SideNeighbours, neighbours_picture
+from annulus_lab.compare.outputs import outputs
 
 SIDE = 96
 
@@ -73,21 +73,23 @@ def root(tmp_path):
 def test_a_row_has_the_query_the_base_s_neighbours_and_the_head_s_those_of_its_class_in_a_frame_common_ones_pale():
     train, test = stripes(12, 0), stripes(6, 1)
     sides = [
-        Neighbours(train, test, torch.tensor([0, 1]), torch.tensor(rows))
+        SideNeighbours(train, test, torch.tensor([0, 1]), torch.tensor(rows))
         for rows in ([[0, 1], [3, 4]], [[0, 2], [5, 6]])
     ]
     drawn = neighbours_picture(*sides, ("one", "two"))
-    assert drawn.size == (3 * GAP + 7 * (SIDE + GAP), LINE + GAP + 2 * (SIDE + GAP))
+    lefts = [3 * GAP + number * (SIDE + GAP) + 2 * GAP * gaps for number, gaps in enumerate((0, 1, 1, 2, 2))]
+    above = 2 * GAP + FONT
+    assert drawn.size == (lefts[-1] + SIDE + GAP, above + 2 * (SIDE + GAP))
 
     def corner(row, column):
-        return drawn.getpixel((3 * GAP + column * (SIDE + GAP) + 2, LINE + GAP + row * (SIDE + GAP) + 2))
+        return drawn.getpixel((lefts[column] + 2, above + row * (SIDE + GAP) + 2))
 
     same = ImageColor.getrgb(SAME)
-    framed = [[corner(row, column) == same for column in (0, 2, 3, 5, 6)] for row in (0, 1)]
+    framed = [[corner(row, column) == same for column in range(5)] for row in (0, 1)]
     assert framed == [[False, True, False, True, True], [False, True, False, True, False]]
 
-    for column, row, kept in ((2, 0, 0.45), (3, 1, 1.0), (5, 0, 0.45), (6, 2, 1.0)):
-        found = drawn.getpixel((3 * GAP + column * (SIDE + GAP) + 48, LINE + GAP + 48))
+    for column, row, kept in ((1, 0, 0.45), (2, 1, 1.0), (3, 0, 0.45), (4, 2, 1.0)):
+        found = drawn.getpixel((lefts[column] + 48, above + 48))
         own = picture(train, row, SIDE).getpixel((48, 48))
         pale = [255 - kept * (255 - value) for value in own]
         assert found == pytest.approx(pale, abs=1), "row 0, which both have, is pale, and no other"
@@ -96,7 +98,7 @@ def test_a_row_has_the_query_the_base_s_neighbours_and_the_head_s_those_of_its_c
 def test_the_command_draws_a_revision_from_dvc_s_cache_beside_the_workspace(root, capsys, monkeypatch):
     seen = []
     monkeypatch.setattr(
-        "annulus.compare.neighbours.neighbours_picture",
+        "annulus_lab.compare.neighbours.neighbours_picture",
         lambda base, head, names: seen.append((base, head, names)) or neighbours_picture(base, head, names),
     )
     main(["HEAD", "--root", str(root), "--neighbours", str(root / "near.png")])
@@ -118,7 +120,7 @@ def test_what_is_not_there_or_of_other_images_is_one_sentence(root):
     with pytest.raises(InputError, match=r"^workspace has features of more images than it has; run `dvc repro` there"):
         main(["HEAD", "--root", str(root), "--neighbours", str(root / "near.png")])
     made(root / "data/main", 0)  # as after a switch to another branch, without its data
-    with pytest.raises(InputError, match=r"data/main/features is not what dvc.lock names; `dvc repro` brings or makes"):
+    with pytest.raises(InputError, match=r"data/main/features differs from dvc.lock; `dvc repro` brings or makes"):
         main(["HEAD", "--root", str(root), "--neighbours", str(root / "near.png")])
     shutil.rmtree(root / ".dvc/cache")
     with ExitStack() as stack, pytest.raises(InputError, match=r"data/main/images is not in DVC's cache .*`dvc fetch`"):

@@ -12,25 +12,25 @@ from stated import TREE
 
 from annulus.bounds import BOUNDS
 from annulus.bounds.binary_nce import BinaryNCE
-from annulus.config.all_params import AllParams
-from annulus.config.params import SECTION_OF
 from annulus.errors import InputError, nearest
 from annulus.methods.ir import IRSettings
 from annulus.methods.moco import MoCoSettings
 from annulus.negatives.annealing import AdaptiveStepAnnealing
 from annulus.negatives.ranks import rank_limits
 from annulus.negatives.samplers import Cave, Uniform
-from annulus.studies.estimators import params as estimators
-from annulus.studies.study import StudyParams
 from annulus.training.budget import Budget
 from annulus.training.limits import check_memory
+from annulus_lab.config.all_params import AllParams
+from annulus_lab.config.sections import SELECTOR_SECTIONS
+from annulus_lab.studies.estimators import estimators_params as estimators
+from annulus_lab.studies.study import StudyParams
 
 ESTIMATORS = [getattr(estimators, f"{name}Params") for name in ("Gaussians", "Ideal", "Binary", "Staircase")]
 ESTIMATORS += [estimators.ConditionalParams, estimators.TheoremsParams]
 
 
 def test_every_choice_of_every_selector_is_valid_at_every_scale():
-    for selector, section in SECTION_OF.items():
+    for selector, section in SELECTOR_SECTIONS.items():
         for choice, scale in itertools.product(TREE[section], ("tiny", "demo", "paper")):
             # Views of 96 pixels can be cut into patches of any backbone.
             params = AllParams.model_validate(TREE | {"dataset": "stl10", "scale": scale, selector: choice})
@@ -39,14 +39,27 @@ def test_every_choice_of_every_selector_is_valid_at_every_scale():
 
 def test_choices_go_together_but_for_several_positives_where_the_bound_knows_one():
     selectors = ("dataset", "sampler", "anneal", "schedule", "method", "bound", "neighbours")
-    choices = [{(selector, choice) for choice in TREE[SECTION_OF[selector]]} for selector in selectors]
+    choices = [{(selector, choice) for choice in TREE[SELECTOR_SECTIONS[selector]]} for selector in selectors]
     alone = [name for name, bound in BOUNDS.items() if bound.neighbours == "refused"]
     assert {"binary-nce", "mlcpc"} <= set(alone)
-    several = set(TREE["neighbour_sets"]) - {"none"}
-    refused = {frozenset({("bound", bound), ("neighbours", one)}) for bound, one in itertools.product(alone, several)}
-    for pair in refused:
-        with pytest.raises(ValidationError, match="gives a query several positives"):
+    several = set(TREE["neighbour_sets"]) - {"none", "nearest"}
+    refused = {
+        frozenset({("bound", bound), ("neighbours", one)}): "gives a query several positives"
+        for bound, one in itertools.product(alone, several)
+    }
+    for first, second, message in (
+        (("bound", ["supcon"]), ("neighbours", ["s", "k"]), "has every positive in its denominator"),
+        (("bound", ["hcl"]), ("anneal", ["temperature"]), "has a constant of one temperature"),
+        (("sampler", ["mochi"]), ("method", ["simclr", "simo"]), "mixes rows of a memory"),
+        (("neighbours", ["nearest"]), ("method", ["moco", "moco-jigsaw", "simclr", "simo"]), "take the place of the"),
+        (("neighbours", ["nearest"]), ("bound", ["la"]), "NearestRow replaces the positive"),
+    ):
+        for one, other in itertools.product(first[1], second[1]):
+            refused[frozenset({(first[0], one), (second[0], other)})] = message
+    for pair, message in refused.items():
+        with pytest.raises(ValidationError, match=message):
             AllParams.model_validate(TREE | dict(pair) | {"scale": "tiny"})
+    refused = set(refused)
     left = {frozenset(pair) for two in itertools.combinations(choices, 2) for pair in itertools.product(*two)} - refused
     while left:  # one file shows a pair of each two selectors to be taken
         taken = set(min(left, key=sorted))
@@ -85,7 +98,7 @@ def test_get_fills_in_selectors_as_dvc_does():
 
 
 def test_an_unknown_choice_is_refused_with_all_known_ones_and_the_nearest():
-    for selector, section in SECTION_OF.items():
+    for selector, section in SELECTOR_SECTIONS.items():
         choices = load({}).choices(selector)
         assert sorted(choices) == sorted(TREE[section])
         known, longest = ", ".join(choices), max(choices, key=len)

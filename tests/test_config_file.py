@@ -10,9 +10,10 @@ from dvc.utils.hydra import apply_overrides
 from settings import changed, refusal
 from stated import MISSING, TREE, stated_params
 
-from annulus.config import file
-from annulus.config.file import load_params, read_tree
-from annulus.errors import InputError, shown
+from annulus.errors import InputError, abridge
+from annulus_lab.config import tree
+from annulus_lab.config.file import load_params
+from annulus_lab.config.tree import read_tree
 
 BEGINNINGS = {  # of the sentence on another value at a key
     "sampelr": (1, "unknown key; did you mean 'sampler'? (known: "),
@@ -82,10 +83,10 @@ def test_what_cannot_be_read_is_named(path, tmp_path):
 
 
 def test_libyaml_reads_what_python_reads():
-    assert file._QuickLoader is not file._Loader, "PyYAML comes with libyaml"
+    assert tree._QuickLoader is not tree._Loader, "PyYAML comes with libyaml"
     for path in (ROOT / f"stages/{name}/params.yaml" for name in ("law", "cifar10_negatives", "algorithms")):
         text = path.read_text()
-        assert repr(yaml.load(text, file._QuickLoader)) == repr(yaml.load(text, file._Loader)), path
+        assert repr(yaml.load(text, tree._QuickLoader)) == repr(yaml.load(text, tree._Loader)), path
 
 
 @pytest.mark.parametrize(
@@ -126,6 +127,6 @@ def test_yaml_that_holds_no_keys_or_would_lose_or_misread_a_value_is_refused_wit
     ids=["text", "digits", "section", "plain"],
 )
 def test_a_long_value_is_cut_in_its_sentence(value, seen):
-    assert shown(value).startswith(seen)
-    assert len(shown(value)) <= 203
-    assert refusal({"linear.patience": value}).startswith(f"linear.patience: {shown(value)} refused; ")
+    assert abridge(value).startswith(seen)
+    assert len(abridge(value)) <= 203
+    assert refusal({"linear.patience": value}).startswith(f"linear.patience: {abridge(value)} refused; ")

@@ -5,8 +5,8 @@ import json
 import pytest
 from settings import load
 
-from annulus.config.resolved import IMAGES, RUN, read_settings, resolved, values
 from annulus.errors import InputError
+from annulus_lab.config.resolved import IMAGES, RUN, read_settings, resolved, values
 
 OTHERS = {"sampler": "cave", "anneal": "adaptive-epoch", "neighbours": "k", "bound": "la", "method": "moco"}
 VARIANTS = [{}, OTHERS, {"sampler": "uniform", "bound": "mlcpc", "schedule": "plateau", "views": "none", "seeds": [7]}]
@@ -42,5 +42,5 @@ def test_a_file_that_is_no_settings_file_is_one_sentence(tmp_path):
     for content in (None, b"{", b"[]", b"\xff"):
         if content is not None:
             path.write_bytes(content)
-        with pytest.raises(InputError, match=r"RING\.json is .*no settings file.*; run `dvc repro`$"):
+        with pytest.raises(InputError, match=r"RING\.json is .*not a settings file.*; run `dvc repro`$"):
             read_settings(path)

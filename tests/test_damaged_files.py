@@ -12,19 +12,20 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from settings import stripes
 
-from annulus.config.resolved import read_settings
 from annulus.diagnostics.curve import read_curve
 from annulus.diagnostics.measures import load_run
-from annulus.encoders.encoder import EncoderConfig, build_encoder, load_encoder, save_encoder
+from annulus.encoders.encoder import EncoderConfig, build_encoder
 from annulus.encoders.features import Features, load_features, save_features
+from annulus.encoders.saved import load_encoder, save_encoder
 from annulus.errors import InputError
 from annulus.evals.knn import KnnSettings, evaluate_knn
 from annulus.files import packed
 from annulus.files.images import load_images, save_images
 from annulus.files.packed import write_packed
 from annulus.files.results import write_table
-from annulus.studies.detection.detector_runs import run_encoders
-from annulus.studies.view_learning.curves import read_curves
+from annulus_lab.config.resolved import read_settings
+from annulus_lab.studies.detection.detector_runs import run_encoders
+from annulus_lab.studies.view_learning.curves import read_curves
 
 CONFIG = EncoderConfig("alexnet", "imagenet", "linear", 4, 16, None, (0.5, 0.5, 0.5), (0.2, 0.2, 0.2))
 COLUMNS = ("bound_nats", "ceiling_nats", "inner_share", "outer_share")
@@ -124,7 +125,7 @@ def test_something_else_in_its_place_or_a_part_of_it_or_changed_bytes(kind, tmp_
             path.touch()
 
 
-ORDER = "epochs, images or queries are not some of a run's in their order"
+ORDER = "epochs, images or queries are not ascending, or not within the run"
 
 
 @pytest.mark.parametrize(
@@ -173,7 +174,7 @@ ORDER = "epochs, images or queries are not some of a run's in their order"
         ),
         ("weights", {"head.weight": lambda t: t * torch.nan}, None, "head.weight holds NaN or infinity"),
         *((name, {}, "{", "not a file that annulus wrote") for name in ("images", "features", "snapshots")),
-        *((name, {}, "[1, 2]", "its description is no object") for name in ("images", "features", "snapshots")),
+        *((name, {}, "[1, 2]", "its description is not an object") for name in ("images", "features", "snapshots")),
         ("images", {}, {"classes": ["cat", 3]}, "its classes hold int, expected names"),
         ("images", {}, {"classes": ["cat"]}, "a label is 1, expected -1 to 0"),
         ("snapshots", {}, {"memory": None}, "its description has no memory"),
@@ -212,7 +213,7 @@ def test_an_encoder_s_json_of_another_version(changes, fault, tmp_path):
     ("old", "new", "fault"),
     [
         ("inner_share", "inner", "it has no column inner_share"),
-        ("\n0,2,", "\n0,1,", "an epoch stands twice"),
+        ("\n0,2,", "\n0,1,", "it has an epoch twice"),
         ("\n0,2,0.5", "\n0,2,nan", "a number is not finite"),
         ("\n0,2,0.5", "\n0,2,many", "could not convert string to float: 'many'"),
         ("\n0,2,0.5,0.5", "\n0,2,0.5,0.0", "a ceiling is not above 0"),
@@ -234,7 +235,7 @@ def test_features_of_two_encoders_are_refused():
 
 
 READERS = {
-    "settings": (read_settings, "no settings file"),
+    "settings": (read_settings, "not a settings file"),
     "curves": (read_curves, "holds no learning curves"),
     "scenes": (lambda path: run_encoders("stage", {"seeds": [0]}, path.parent, {}, len), "names no scenes"),
 }

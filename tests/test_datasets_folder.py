@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from annulus.datasets.folder import named, natural, open_folder, with_unlabelled
+from annulus.datasets.folder import join_names, natural, open_folder, with_unlabelled
 from annulus.errors import InputError
 
 SPLITS = ("train", "test")
@@ -42,8 +42,8 @@ def test_rows_follow_classes_and_names_in_natural_order(root):
     names = ["b", "a10", "a9", "a010", "A", "10", "9", "é", "a", "a9b2", "a9b10", "10a"]
     expected = ["9", "10", "10a", "A", "a", "a9", "a9b2", "a9b10", "a010", "a10", "b", "é"]
     assert sorted(names, key=natural) == expected
-    assert named(["a", "b"]) == "a, b"
-    assert named([str(number) for number in range(13)]) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 3 more"
+    assert join_names(["a", "b"]) == "a, b"
+    assert join_names([str(number) for number in range(13)]) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 3 more"
 
 
 def test_numbers_of_any_length_are_in_order():
@@ -141,7 +141,7 @@ def renamed(root: Path, old: str, new: str | bytes, *splits: str) -> None:
         (lambda root: replaced(root / "test", "README.txt"), "test has no class folders; .* needs train/CLASS"),
         (
             lambda root: [shutil.rmtree(root / split / "dog") for split in SPLITS],
-            "has one class, cat; at least two are",
+            "has one class, cat; give at least two",
         ),
         (
             lambda root: renamed(root, "dog", "hound", "train"),
@@ -149,14 +149,14 @@ def renamed(root: Path, old: str, new: str | bytes, *splits: str) -> None:
         ),
         (lambda root: replaced(root / "test/dog", ".DS_Store"), "test/dog has no images; every class needs some"),
         (lambda root: (root / "train/cat/more").mkdir(), "cat/more is a folder; images lie directly in their class"),
-        (lambda root: (root / "train" / "lost.PNG").touch(), "train/lost.PNG lies in no class folder"),
+        (lambda root: (root / "train" / "lost.PNG").touch(), "train/lost.PNG is not in a class folder"),
         (
             lambda root: replaced(root / "train", link=True),
             r"train cannot be opened \(Too many levels of symb.*; .* ne",
         ),
         (
             lambda root: renamed(root, "cat", b"caf\xe9", *SPLITS),
-            r"class folder 'caf\\udce9' of .*train has a name that no",
+            r"class folder 'caf\\udce9' in .*train is not printable",
         ),
     ],
 )

@@ -81,7 +81,7 @@ def test_a_hidden_folder_is_no_class_and_a_number_without_a_label_is_told(tmp_pa
     (tmp_path / "val/.ipynb_checkpoints").mkdir()
     assert opened(tmp_path, "imagenet").test.labels.tolist() == [0, 1, 1, 2]
     (tmp_path / "val/ILSVRC2012_val_00000004.JPEG").rename(tmp_path / "val/ILSVRC2012_val_00000009.JPEG")
-    with pytest.raises(InputError, match=r"no label says of which class ILSVRC2012_val_00000009.JPEG is; get"):
+    with pytest.raises(InputError, match=r"ILSVRC2012_val_00000009.JPEG has no label; get"):
         opened(tmp_path, "imagenet")
 
 
@@ -95,9 +95,9 @@ TRUTH, TINY = KIT / "ILSVRC2012_validation_ground_truth.txt", "val/val_annotatio
         (KIT / "meta.mat", None, r"meta.mat is missing or is not the kit's \(.*\); get .*image-net.org"),
         (KIT / "meta.mat", b"no matrix", r"meta.mat is missing or is not the kit's \(.*\); get"),
         (TRUTH, b"7\n3\n", r"2 labels in .*ground_truth.txt, but 4 images in val; get"),
-        (TRUTH, b"7\n3\n9\n3\n", r"val: no label says of which class ILSVRC2012_val_00000003.JPEG is; get"),
+        (TRUTH, b"7\n3\n9\n3\n", r"val: ILSVRC2012_val_00000003.JPEG has no label; get"),
         (TINY, b"\xff", r"val_annotations.txt cannot be read \(.*\); get"),
-        (TINY, b"", r"no label says of which class val_0.JPEG is; get .*200.zip"),
+        (TINY, b"", r"val_0.JPEG has no label; get .*200.zip"),
         (f"train/{WNIDS[1]}/images", None, r"train/n01443537/images has no images; get"),
     ],
 )

@@ -95,7 +95,7 @@ def grey(value, *shape):
         ("test/images/view2.png", None, "test: 1 of 3 files have no image in images/ .*: view2.png; add them"),
         ("train/labels/view2.png", grey(1, 16, 20), "view2.png has 20 x 16 pixels, .* view2.png 24 x 16; export both"),
         ("test/labels/view0.png", grey(7), "no train image has a pixel of class 7, .*; give both .*, or mark them"),
-        ("train/labels/view0.png", grey(894), "view0.png has a pixel of class 894; at most 255 classes, 0 to 254"),
+        ("train/labels/view0.png", grey(894), "view0.png has a pixel of class 894; classes are 0 to 254"),
         ("train/labels/view0.png", Image.new("RGB", (24, 16)), "view0.png has pixels of mode RGB, .*: a grey or ind"),
         (
             "train/labels/view0.png",
@@ -106,7 +106,7 @@ def grey(value, *shape):
         (
             "test",
             None,
-            r"nyu.root: \S+test/images, \S+test/labels is no folder; .* needs \{train,test\}/images/NAME.jpg",
+            r"nyu.root: \S+test/images, \S+test/labels is not a folder; .* needs \{train,test\}/images/NAME.jpg",
         ),
         ("test", ..., r"test/images holds no images; .* needs \{train,test\}/images/NAME.jpg and"),
     ],

@@ -26,14 +26,14 @@ from test_views_spaces import by_pixel
 from annulus.datasets import pack as module
 from annulus.datasets.decode import decode
 from annulus.datasets.pack import pack
-from annulus.datasets.source import Files, encoded
+from annulus.datasets.source import FileList, encoded
 from annulus.errors import InputError
 from annulus.files.images import ImageSet, load_images, save_images
 from annulus.files.packed import write_packed
 from annulus.files.shards import Shards
 from annulus.files.store import squares
-from annulus.pipeline.stage import run_stage
 from annulus.views.splits import ColourSplit, channel_statistics
+from annulus_lab.pipeline.stage import run_stage
 
 SIZE = 16
 STAGES = (prepare, pretrain, embed, knn, linear, diagnostics)
@@ -49,7 +49,7 @@ def photo(height: int, width: int, seed: int) -> Image.Image:
 
 
 @pytest.fixture
-def files(tmp_path) -> Files:
+def files(tmp_path) -> FileList:
     """Eleven files of several sizes, formats and modes; the first three are JPEGs of the stored size already."""
     folder = tmp_path / "files"
     folder.mkdir()
@@ -61,7 +61,7 @@ def files(tmp_path) -> Files:
         image.convert({3: "L", 4: "CMYK"}.get(n, "RGB")).save(folder / NAMES[n], quality=95, **options)
     grey = np.arange(400, dtype=np.uint16).reshape(20, 20) * 160
     Image.fromarray(grey).save(folder / "10.jpg", "PNG")  # 16 bits, and not what its name says
-    return Files(tmp_path, ["files"], torch.zeros(len(NAMES), dtype=torch.int64), encoded(NAMES))
+    return FileList(tmp_path, ["files"], torch.zeros(len(NAMES), dtype=torch.int64), encoded(NAMES))
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +71,7 @@ def small_shards(monkeypatch, tmp_path):
     (tmp_path / "work").mkdir()
 
 
-def packed(files: Files, kind: str, folder: Path):
+def packed(files: FileList, kind: str, folder: Path):
     store, bad = pack(files, torch.arange(len(files)), kind, SIZE, folder, "train")
     assert bad == {}
     return store
@@ -105,7 +105,7 @@ def test_jpeg_images_keep_their_shape_and_a_file_that_fits_keeps_its_bytes(files
     store.ahead([rows])
     images = store.take(rows)
     assert images.shape == (11, 3, 32, 32)
-    for row, image, (height, width) in zip(rows.tolist(), images, store.sizes_of(rows).tolist(), strict=True):
+    for row, image, (height, width) in zip(rows.tolist(), images, store.image_sizes(rows).tolist(), strict=True):
         shard, start, length = (int(field[row]) for field in store.places[:3])
         coded = store.shards.paths[shard].read_bytes()[start : start + length]
         assert row > 2 or coded == files[row].read_bytes()
@@ -217,7 +217,7 @@ def test_what_is_packed_and_changed_since_gives_a_sentence(files, tmp_path):
     refused(r"holds [\d,]+ bytes, expected [\d,]+", load_images, index)
     refused(r"ends after [\d,]+ bytes, within an image", store.take, torch.tensor([10]))
     shard.write_bytes(b"\0" * len(content))
-    refused("what begins at byte 0 is no JPEG", load_images(index).images.take, torch.tensor([8]))
+    refused("the bytes from 0 on are not a JPEG", load_images(index).images.take, torch.tensor([8]))
     shard.write_bytes(other)
     sentence = "an image of 16 x 20 pixels begins at byte 0, expected 16 x 17"
     refused(sentence, load_images(index).images.take, torch.tensor([8]))
@@ -233,9 +233,9 @@ def negative(levels):
 @pytest.mark.parametrize(
     ("tensors", "about", "sentence"),
     [
-        ({}, {"shards": {"train-00000.raw": 2**70}}, "its shards are not lengths by file name"),
-        ({}, {"shards": {"train-00000.raw": -1}}, "its shards are not lengths by file name"),
-        ({}, {"shards": {"../train-00000.raw": 9}}, "its shards are not lengths by file name"),
+        ({}, {"shards": {"train-00000.raw": 2**70}}, "its shards are not a mapping from file names to lengths"),
+        ({}, {"shards": {"train-00000.raw": -1}}, "its shards are not a mapping from file names to lengths"),
+        ({}, {"shards": {"../train-00000.raw": 9}}, "its shards are not a mapping from file names to lengths"),
         ({}, {"kind": "png"}, "its kind is 'png', expected raw or jpeg"),
         ({}, {"side": 2**70}, r"its side is \d+ pixels, expected 1 to 65535"),
         ({"start": lambda t: torch.where(t == t.max(), 2**63 - 1, t)}, None, r"image \d+ does not lie in a shard"),
@@ -269,7 +269,7 @@ def test_an_image_out_of_its_shard_or_of_another_size_is_refused(kind, files, tm
     for field, wrong in NOWHERE[kind]:
         save_images(index, image_set(store))
         edit(index, {field: lambda t, wrong=wrong: t.index_put((torch.tensor(5),), torch.tensor(wrong).to(t))}, None)
-        with pytest.raises(InputError, match="image 5 does not lie in a shard, or has a size that no image has"):
+        with pytest.raises(InputError, match="image 5 does not lie in a shard, or has an impossible size"):
             load_images(index)
 
 

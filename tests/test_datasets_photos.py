@@ -6,10 +6,14 @@ import inspect
 import io
 import json
 import logging
+import math
+import os
 import sys
 import tarfile
+import unicodedata
 import warnings
 import zipfile
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,12 +21,13 @@ import pytest
 import torch
 from PIL import Image
 
-from annulus.datasets import archives, photos
+from annulus.datasets import archives, listing, photos
 from annulus.datasets.aside import aside
-from annulus.datasets.parts import save_prepared
+from annulus.datasets.parts import read_names, save_prepared
 from annulus.datasets.photos import find, open_photos
 from annulus.datasets.prepare import packing, prepare_images
 from annulus.datasets.settings import PhotosSettings, PrepareBudget
+from annulus.datasets.tables import class_name
 from annulus.device.rng import generator
 from annulus.errors import InputError
 from annulus.files.images import UNLABELLED, load_images
@@ -117,6 +122,12 @@ def test_train_with_val_or_test_is_taken_as_it_is(here, second, counts):
     made = prepared(here / "own")
     assert tuple(map(len, (made.train, made.validation, made.test))) == counts
     assert made.split == {}
+    names = read_names(here / "packed")
+    assert names == made.names
+    for part, images in (("train", made.train), ("validation", made.validation), ("test", made.test)):
+        files = [Path(name) for name in names[part]]
+        assert [int(file.stem) for file in files] == images.images.take(torch.arange(len(images)))[:, 0, 4, 4].tolist()
+        assert [file.parent.name for file in files] == [images.classes[label] for label in images.labels]
 
 
 def test_with_all_three_val_is_the_validation_part_and_a_folder_beside_them_is_named(here, caplog):
@@ -164,7 +175,7 @@ def test_a_part_that_lacks_a_class_is_refused_before_a_file_is_read(here, monkey
     tree(here / "own/train")
     picture(here / "own/test/cat/1.png", 1)
     monkeypatch.setattr("annulus.datasets.decode.decode", None)
-    with pytest.raises(InputError, match=r"no test image is of dog; every class needs one: add some, or take"):
+    with pytest.raises(InputError, match=r"no test image is of dog; every class needs one: add some, or remove"):
         prepared(here / "own")
 
 
@@ -172,9 +183,7 @@ def test_a_folder_of_a_split_without_another_is_a_class_and_is_named(here, caplo
     tree(here / "own")
     tree(here / "own/train")
     assert prepared(here / "own").train.classes == ("cat", "dog", "train")
-    assert (
-        "train taken as a class; only train/ with test/ or val/ beside it says which images are to test" in caplog.text
-    )
+    assert "train taken as a class; only train/ with test/ or val/ beside it divides the images" in caplog.text
 
 
 def test_classes_of_one_folder_stay_where_images_without_a_class_lie_beside_it(here, caplog):
@@ -327,7 +336,7 @@ def test_one_split_of_all_images_divides_nothing_and_is_drawn(here, word):
 def test_a_class_with_a_quoted_newline_is_not_the_one_without_and_is_refused(here):
     rows = rows_of(here)
     rows[0]["label"] = "c\nat"
-    with pytest.raises(InputError, match=r"the class 'c\\nat' has a name that no table can show"):
+    with pytest.raises(InputError, match=r"the class name 'c\\nat' is not printable"):
         prepared(table(rows, here / "own.csv"))
 
 
@@ -387,7 +396,9 @@ def test_of_several_columns_of_images_the_one_of_a_usual_name_is_taken(here, for
         return here / f"{column}.parquet"
 
     check_classes(prepared(written("Image")))
-    with pytest.raises(InputError, match=r"photo\S* has 2 columns of images, mask, photo; name the one to take image"):
+    with pytest.raises(
+        InputError, match=r"photo\S* has 2 columns of images, mask, photo; rename the one to use to image"
+    ):
         prepared(written("photo"))
 
 
@@ -543,7 +554,9 @@ def test_a_full_disk_is_no_fault_of_the_archive(here, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(tarfile.TarFile, "extract", full)
-    with pytest.raises(InputError, match=r"own.tar is not unpacked: the disk is full; free some space, then run again"):
+    with pytest.raises(
+        InputError, match=r"own.tar cannot be unpacked: the disk is full; free some space, then run again"
+    ):
         prepared(path)
 
 
@@ -576,7 +589,7 @@ def test_an_archive_that_would_fill_the_disk_is_refused(here, monkeypatch):
     tree(here / "images")
     with zipfile.ZipFile(here / "own.zip", "w") as archive:
         archive.write(here / "images/cat/1.png", "1.png")
-    monkeypatch.setattr("annulus.datasets.archives.KEPT_FREE", 2**60)
+    monkeypatch.setattr("annulus.datasets.archives.RESERVED", 2**60)
     with pytest.raises(InputError, match=r"own.zip unpacks to \d+ bytes, and .* free some space, or unpack"):
         prepared(here / "own.zip")
 
@@ -605,7 +618,7 @@ def test_room_for_all_shards_is_looked_for_before_the_first_is_unpacked(here, ki
             path.parent.mkdir(exist_ok=True)
             parquet.write_table(arrow.table({"image": [file.read_bytes() for _, file in part]}), path)
     one = sum(file.stat().st_size for _, file in files[:10]) if kind == "tar" else path.stat().st_size
-    monkeypatch.setattr(archives, "KEPT_FREE", 0)
+    monkeypatch.setattr(archives, "RESERVED", 0)
     monkeypatch.setattr(archives.shutil, "disk_usage", lambda _: SimpleNamespace(free=one * 3 // 2))
     with pytest.raises(InputError, match=r"own unpacks to [\d,]+ bytes, and .* free some space"):
         find(here / "own", here / "unpacked")
@@ -666,13 +679,23 @@ def test_paths_that_cannot_be_are_one_sentence_with_what_is_expected(here):
         (here / name).write_bytes(b"no archive")
         with pytest.raises(InputError, match=f"{name} cannot be read .*; make or copy it again"):
             prepared(here / name)
-    with pytest.raises(InputError, match=r"has the columns a, b, and none of paths; name one of them path, file"):
+    with pytest.raises(InputError, match=r"has the columns a, b, and no column of paths; name one of them path, file"):
         prepared(table([{"a": "1", "b": "2"}], here / "own.csv"))
     tree(here / "own")
     picture(here / "own/owl/1.png", 1)
-    with pytest.raises(InputError, match=r"one image alone is there of owl; each class needs two, to train"):
+    with pytest.raises(InputError, match=r"there is only one image of owl; each class needs two, to train"):
         prepared(here / "own")
     assert prepared(here / "own", classes="none").train.classes == ()
+
+
+def test_a_folder_that_may_not_be_entered_is_one_sentence(here, monkeypatch):
+    def refused(path, **_):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    tree(here / "own")
+    monkeypatch.setattr(photos.unpack, "is_saved_to_disk", refused)  # chmod would not stop root
+    with pytest.raises(InputError, match=r"own cannot be opened: Permission denied; give a folder of images"):
+        find(here / "own", here / "unpacked")
 
 
 def test_a_link_to_a_folder_around_it_is_refused(here):
@@ -730,3 +753,330 @@ def test_sources_of_no_class_are_limited_by_their_split(here):
     limits = PrepareBudget(train_images=6, test_images=2, unlabelled_images=0)
     made = prepare_images("photos", params, limits, 0)
     assert [len(made.train), len(made.test)] == [6, 2]
+
+
+ASIDE = ("@eaDir", "#recycle", "$RECYCLE.BIN", "System Volume Information", "lost+found", "__MACOSX", "FOUND.000")
+
+
+@pytest.mark.parametrize("form", ["folder", "zip", "tar", "tars of samples"])
+def test_folders_that_systems_and_file_servers_add_are_left_alone(here, form):
+    tree(here / "own")
+    for name in (*ASIDE, ".Trashes", ".thumbnails"):
+        picture(here / "own" / name / "cat.png", 7)
+        picture(here / "own/cat" / name.lower() / "3.png/SYNOPHOTO_THUMB_M.jpg", 7)
+    (here / "own/cat/Thumbs.db").write_bytes(b"thumbs")
+    files = [path for path in sorted((here / "own").rglob("*")) if path.is_file()]
+    path = here / f"own.{form}"
+    if form == "folder":
+        path = here / "own"
+    elif form == "zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            for file in files:
+                archive.write(file, file.relative_to(here / "own"))
+    else:
+        pytest.importorskip("webdataset")
+        path = path.with_suffix(".tar")
+        with tarfile.open(path, "w") as archive:
+            for file in files:
+                name = file.relative_to(here / "own")
+                archive.add(file, str(name))
+                if form != "tar":
+                    added(archive, str(name.with_suffix(".cls")), name.parts[0].encode())
+    check_classes(prepared(path))
+
+
+def zip_with_names(path: Path, names: list[tuple[bytes, bool]], system: int, content: bytes) -> Path:
+    """A zip of one file under these names in bytes, with the flag of UTF-8 or without."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for number, (name, _) in enumerate(names):
+            member = zipfile.ZipInfo(f"{number:04}".ljust(len(name), "_"))
+            member.create_system = system
+            archive.writestr(member, content)
+        places = [member.header_offset for member in archive.infolist()]
+        start = archive.start_dir
+    whole = bytearray(path.read_bytes())
+    for number, (name, flag) in enumerate(names):
+        stub = f"{number:04}".ljust(len(name), "_").encode()
+        for at, flags in ((whole.index(stub, places[number]), -24), (whole.index(stub, start), -38)):
+            whole[at : at + len(name)] = name
+            whole[at + flags + 1] |= 8 * flag
+    path.write_bytes(whole)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "system", "page", "flag"),
+    [
+        ("caf\u00e9", 3, "utf-8", True),
+        ("caf\u00e9", 3, "utf-8", False),  # Linux
+        ("cafe\u0301", 3, "utf-8", False),  # macOS
+        ("caf\u00e9", 0, "cp437", False),  # Windows
+        ("caf\u00e9", 3, "cp437", False),
+        ("\u00c1gua", 0, "cp850", False),
+        ("caf\u00e9", 3, "cp1252", False),
+        ("\u043a\u043e\u0442", 0, "cp866", False),
+        ("\u5c0f\u72d7", 0, "gbk", False),
+    ],
+)
+def test_a_folder_is_one_class_in_the_zip_of_any_system(here, name, system, page, flag):
+    content = picture(here / "1.png", 1).read_bytes()
+    coded = [f"{name}/{number}.png".encode(page) for number in range(3)]
+    names = [*((one, flag) for one in coded), (b"dog/1.png", False)]
+    names += [(f"{unicodedata.normalize('NFC', name)}/9.png".encode(), True)]  # added by a program of today
+    found = find(zip_with_names(here / "own.zip", names, system, content), here / "unpacked")
+    assert sorted(found.classes) == sorted(["dog", *[unicodedata.normalize("NFC", name)] * 4])
+
+
+def test_a_zip_s_name_of_no_script_keeps_python_s_letters(here):
+    content = picture(here / "1.png", 1).read_bytes()
+    names = [(b"20\xf8/1.png", False), (b"caf\x82/20\xf8.png", False)]  # degrees
+    found = find(zip_with_names(here / "own.zip", names, 0, content), here / "unpacked")
+    assert sorted(found.classes) == ["20\u00b0", "caf\u00e9"]
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        ("pa.array([['cat']] * 10 + [['dog']] * 10)", ("cat", "dog")),
+        ("pa.array(['cat'] * 10 + ['dog'] * 10).dictionary_encode()", ("cat", "dog")),
+        ("pd.Series(['cat'] * 10 + ['dog'] * 10, dtype='category')", ("cat", "dog")),
+        ("pa.array([b'cat'] * 10 + [b'dog'] * 10)", ("cat", "dog")),
+        ("pa.array(['cafe\\u0301'] * 10 + ['dog'] * 10)", ("caf\u00e9", "dog")),
+        ("pa.array([False] * 10 + [True] * 10)", ("False", "True")),
+        ("pd.Series([0.0] * 10 + [1.0] * 10)", ("0", "1")),
+        ("pd.Series([0] * 10 + [1] * 10, dtype='Int64')", ("0", "1")),
+        ("pa.array([Decimal('0.00')] * 10 + [Decimal('1.00')] * 10)", ("0", "1")),
+        ("pa.array([0.5] * 10 + [1.5] * 10)", ("0.5", "1.5")),
+        ("np.array([0] * 10 + [1] * 10, np.uint8)", ("0", "1")),
+    ],
+)
+@pytest.mark.parametrize("form", ["paths", "images"])
+def test_labels_of_each_column_type_are_their_plain_text(here, column, expected, form):
+    pa, pd, np = (pytest.importorskip(name) for name in ("pyarrow", "pandas", "numpy"))
+    from pyarrow import parquet
+
+    labels = eval(column, {"pa": pa, "pd": pd, "np": np, "Decimal": Decimal})
+    files = [row["File_Name"] for row in rows_of(here)]
+    images = files if form == "paths" else [(here / name).read_bytes() for name in files]
+    parquet.write_table(pa.table({"image": images, "label": pa.array(labels)}), here / "own.parquet")
+    found = find(here / "own.parquet", here / "unpacked")
+    assert found.classes == (expected[0],) * 10 + (expected[1],) * 10
+
+
+@pytest.mark.parametrize(
+    ("first", "expected"),
+    [
+        (math.nan, None),
+        (None, None),
+        ([], None),
+        (["nan"], None),
+        (["cat", "dog"], None),
+        (["cat", "cat"], "cat"),
+        (-1.0, "-1"),
+        ("1.0", "1"),
+        ("1.05", "1.05"),
+        ("['cat']", "cat"),
+        ("['cat', 'dog']", None),
+        ("[cat]", "[cat]"),
+        ("NaN", None),
+        ("<NA>", None),
+        ("None", None),
+        (r"\N", None),
+        ("nano", "nano"),
+        ("", None),
+    ],
+)
+def test_a_label_is_its_own_or_missing(here, first, expected):
+    assert class_name(first) == expected
+
+
+def test_labels_that_are_missing_or_several_are_told(here, caplog):
+    rows = rows_of(here)
+    rows[3]["label"], rows[4]["label"], rows[5]["label"] = "NA", "nan", "['cat', 'dog']"
+    found = find(table(rows, here / "own.csv"), here / "unpacked")
+    assert found.classes == ("cat",) * 3 + (None,) * 3 + ("cat",) * 4 + ("dog",) * 10
+    assert "own.csv: column label has words of missing values, images without a class: NA, nan" in caplog.text
+    assert "own.csv: 1 rows have several labels in label, and count as images without a class" in caplog.text
+
+
+def test_a_label_of_structures_is_refused(here):
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    for number, label in enumerate(({"id": 1}, [{"id": 1}], [[1]])):
+        paths = [row["File_Name"] for row in rows_of(here)]
+        parquet.write_table(arrow.table({"path": paths, "label": [label] * 20}), here / f"{number}.parquet")
+        with pytest.raises(InputError, match=r"parquet: the column label holds structures; give it one text or number"):
+            find(here / f"{number}.parquet", here / "unpacked")
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_numbers_of_classes_in_lists_and_floats_have_their_names(here, listed):
+    datasets = pytest.importorskip("datasets")
+    tree(here / "images")
+    kind = datasets.ClassLabel(names=["dog", "cat"])
+    features = {"image": datasets.Image(), "label": datasets.List(kind) if listed else kind}
+    labels = [1] * 9 + [-1] + [0] * 10
+    columns = {
+        "image": [str(here / f"images/{kind}/{number}.png") for kind in COLOUR for number in range(10)],
+        "label": [[label] for label in labels] if listed else labels,
+    }
+    whole = datasets.Dataset.from_dict(columns, features=datasets.Features(features))
+    whole.save_to_disk(here / "saved")
+    whole.to_parquet(here / "own.parquet")
+    for number, path in enumerate((here / "saved", here / "own.parquet")):
+        found = find(path, here / f"unpacked{number}")
+        assert found.classes == ("cat",) * 9 + (None,) + ("dog",) * 10
+    assert class_name(1.0, ["dog", "cat"]) == "cat"
+
+
+def windows(name: str) -> str:
+    return name.replace("/", "\\")
+
+
+@pytest.mark.parametrize(
+    "written",
+    [windows, "./{}".format, " {} ".format, "images/../{}".format, lambda name: f"file://{Path(name).absolute()}"],
+)
+def test_paths_of_a_table_are_found_as_other_programs_write_them(here, written, monkeypatch):
+    rows = rows_of(here)
+    monkeypatch.chdir(here)
+    for row in rows:
+        row["File_Name"] = written(row["File_Name"])
+    check_classes(prepared(table(rows, here / "own.csv")))
+
+
+@pytest.mark.parametrize("forms", [("NFC", "NFD"), ("NFD", "NFC")])
+def test_a_table_and_a_disk_may_compose_letters_differently(here, forms):
+    rows = rows_of(here)
+    on_disk, in_table = (unicodedata.normalize(form, "b\u00e9b\u00e9") for form in forms)
+    (here / "images/cat").rename(here / "images" / on_disk)
+    for row in rows:
+        row["File_Name"] = row["File_Name"].replace("cat", in_table)
+    check_classes(prepared(table(rows, here / "own.csv")))
+
+
+def test_a_file_in_several_rows_is_one_image(here, caplog):
+    rows = rows_of(here)
+    again = [row | {"File_Name": windows(row["File_Name"])} for row in rows[:4]]
+    check_classes(prepared(table([*rows, *again], here / "own.csv")))
+    rows.append(rows[2] | {"label": "dog"})
+    found = find(table(rows, here / "own.csv"), here / "unpacked")
+    assert found.classes == ("cat",) * 2 + (None,) + ("cat",) * 7 + ("dog",) * 10
+    assert "own.csv: 1 files have rows of several classes, and count as images without a class: images/cat/2.png" in (
+        caplog.text
+    )
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_a_file_on_both_sides_of_a_split_is_refused(here, form):
+    rows = [row | {"split": "train"} for row in rows_of(here)]
+    rows += [row | {"split": "test", "File_Name": f"./{row['File_Name']}"} for row in rows[:2]]
+    path = table(rows, here / "own.csv")
+    if form == "parquet":
+        arrow = pytest.importorskip("pyarrow")
+        from pyarrow import parquet
+
+        images = [{"bytes": None, "path": row["File_Name"]} for row in rows]
+        columns = {"image": images, "split": [row["split"] for row in rows]}
+        path = here / "own.parquet"
+        parquet.write_table(arrow.table(columns), path)
+    with pytest.raises(
+        InputError, match=r"rows of one file have several splits \(test, train\), for 2 files: .*; give"
+    ):
+        find(path, here / "unpacked")
+
+
+@pytest.mark.parametrize("form", ["tar", "parquet"])
+@pytest.mark.parametrize("place", [".", "data"])
+def test_shards_beside_a_few_pictures_are_the_images_and_a_table_beside_many_is_not(here, form, place, caplog):
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    files = named_files(here, "{kind}/{number}.png")
+    shard = here / "own" / place / f"train-00000-of-00001.{form}"
+    if form == "tar":
+        tar(shard, files)
+    else:
+        shard.parent.mkdir(parents=True)
+        contents = [file.read_bytes() for file in files.values()]
+        labels = [name.split("/")[0] for name in files]
+        parquet.write_table(arrow.table({"image": contents, "label": labels}), shard)
+    (shard.parent / f"._{shard.name}").write_bytes(b"fork")
+    (here / "own/README.md").write_text("card")
+    picture(here / "own/preview.png", 7), picture(here / "own/assets/second.jpg", 7)
+    check_classes(prepared(here / "own"))
+    assert "own: images beside the shards, left out (2): assets/second.jpg, preview.png" in caplog.text
+    tree(here / "own", each=20)
+    assert len(find(here / "own", here / "unpacked").names) == 42
+
+
+def test_what_a_file_holds_and_not_its_name_says_how_it_is_read(here, monkeypatch):
+    heif = pytest.importorskip("pillow_heif")
+    tree(here / "own")
+    for name in ("phone.jpg", "phone"):
+        with (here / "own/cat" / name).open("wb") as file:
+            heif.from_pillow(Image.new("RGB", (64, 64), (200, 100, 50))).save(file, format="HEIF", quality=95)
+    Image.new("RGB", (64, 64), (150, 0, 0)).save(here / "own/dog/camera.heic", "JPEG")
+    made = prepared(here / "own", store="jpeg")
+    assert made.metrics()["bad_files"] == 0
+    reds = [red for part in seen(made).values() for red, _ in part if red > 100]
+    assert sorted(round(red, -1) for red in reds) == [150, 200, 200]
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    assert prepared(here / "own").metrics()["bad_files"] == 2
+
+
+POINTER = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 12345\n"
+
+
+@pytest.mark.parametrize("name", ["own.csv", "own.zip", "own.tar", "own.parquet", "own/data/train-0.parquet"])
+def test_pointers_of_git_lfs_are_named_with_the_command_that_fetches(here, name, caplog):
+    (here / name).parent.mkdir(parents=True, exist_ok=True)
+    (here / name).write_text(POINTER)
+    with pytest.raises(
+        InputError, match=r"is a pointer of Git LFS, not the file; run `git lfs pull` in its repository"
+    ):
+        find(here / (name if name.startswith("own.") else "own"), here / "unpacked")
+
+
+def test_an_image_that_is_a_pointer_of_git_lfs_is_named(here, caplog):
+    tree(here / "own")
+    for name in ("cat/1.png", "cat/weights.bin"):
+        (here / "own" / name).write_text(POINTER)
+    assert prepared(here / "own").metrics()["bad_files"] == 1
+    assert "no images, left out (1): cat/weights.bin" in caplog.text
+    assert "cat/1.png (a pointer of Git LFS; run `git lfs pull`)" in caplog.text
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("name", ["own.zip", "own.tar", "own.parquet", "saved", "shards"])
+def test_a_pipe_is_refused_and_not_waited_for(here, name):
+    place = {"saved": "saved/data-00000-of-00001.arrow", "shards": "shards/0.parquet"}.get(name, name)
+    (here / place).parent.mkdir(exist_ok=True)
+    os.mkfifo(here / place)
+    if name == "saved":
+        pytest.importorskip("datasets")
+        (here / "saved/dataset_info.json").write_text("{}")
+        (here / "saved/state.json").write_text('{"_data_files": [{"filename": "data-00000-of-00001.arrow"}]}')
+    with pytest.raises(InputError, match=r"cannot be read \(Is a pipe or a device, not a file\)"):
+        find(here / name, here / "unpacked")
+
+
+def test_metadata_that_nest_deeply_have_no_names_of_classes(here):
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    content = picture(here / "1.png", 1).read_bytes()
+    shards = arrow.table({"image": [content] * 4, "label": [0, 0, 1, 1]})
+    parquet.write_table(shards.replace_schema_metadata({"huggingface": "[" * 100_000}), here / "own.parquet")
+    assert find(here / "own.parquet", here / "unpacked").classes == ("0", "0", "1", "1")
+
+
+@pytest.mark.timeout(60)
+def test_folders_of_splits_within_class_folders_are_searched_once(here, monkeypatch, caplog):
+    places = [(f"{number}/{kind}", "folder") for number in range(20_000) for kind in ("train", "test")]
+    images = [(f"{number}/train/1.png", "image") for number in range(20_000)]
+    monkeypatch.setattr(listing, "_walked", lambda root: [*places, *images])
+    names, _ = listing.list_files(here)  # a comparison of each folder with each name would take minutes
+    assert len(names) == 20_000
+    assert f"{here}: folders of a split without an image: 0/test, 1/test, 2/test" in caplog.text

@@ -93,7 +93,7 @@ def test_more_asked_than_there_are_takes_all_and_says_so(root, caplog):
     with caplog.at_level(logging.INFO, "annulus"):
         prepared = prepare_images("folder", folder_params(root), scale(1000, 30), seed=0)
     assert len(prepared.train) + len(prepared.validation) == 60
-    assert "train_images: 1000 are asked for and there are 60; taking all" in caplog.text
+    assert "train_images is 1000 and there are 60; taking all" in caplog.text
     assert "test_images" not in caplog.text
     assert "images are taken" not in caplog.text
 
@@ -157,8 +157,8 @@ def test_a_download_is_looked_for_in_its_root(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("place", "why"),
     [
-        ("", "'' names nothing"),
-        (" ", "' ' names nothing"),
+        ("", "'' is empty"),
+        (" ", "' ' is empty"),
         ("x" * 300, r"'x{10,}\.\.\.x{10,}' cannot be opened \(File name too long\)"),
         ("loop/inside", r"'loop/inside' cannot be opened \(Too many levels of symbolic links\)"),
         ("~nobody-of-this-name/x", "cannot be opened .*home directory"),
@@ -172,7 +172,9 @@ def test_a_root_that_no_path_can_be_is_refused(place, why, monkeypatch, tmp_path
     sizes = {"image_size": 16, "view_size": 16, "validation_fraction": 0.1, "test_fraction": 0.1}
     photos = PhotosSettings(root=place, **sizes, classes="top", store="memory")
     for dataset, params in (("folder", folder_params(place)), ("cifar10", download), ("photos", photos)):
-        with pytest.raises(InputError, match=rf"^datasets\.{dataset}\.root: (?!datasets).*{why}.*; name a folder"):
+        with pytest.raises(
+            InputError, match=rf"^datasets\.{dataset}\.root: (?!datasets).*{why}.*; name (a|another) folder"
+        ):
             prepare_images(dataset, params, ALL, seed=0)
 
 

@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 from pycocotools import mask as pycoco
 
-from annulus.studies.detection.annotated import LIMBS, PERSON, Instance, flip_pairs_of, mask_of, rle_of
+from annulus_lab.studies.detection.annotated import LIMBS, PERSON, Instance, decode_mask, mirrored_pairs, run_lengths
 
 
 def mask(segmentation, height, width):
-    return mask_of(Instance((0.0, 0.0, 4.0, 4.0), 1, 16.0, False, segmentation, None, False), height, width)
+    return decode_mask(Instance((0.0, 0.0, 4.0, 4.0), 1, 16.0, False, segmentation, None, False), height, width)
 
 
 def test_run_lengths_are_those_of_pycocotools_and_come_back_as_the_same_mask():
     drawn = np.random.default_rng(0).random((13, 7)) < 0.4
     theirs = pycoco.encode(np.asfortranarray(drawn, dtype=np.uint8))
-    assert rle_of(drawn) == {"size": [13, 7], "counts": theirs["counts"].decode()}
-    assert np.array_equal(mask(rle_of(drawn), 13, 7), drawn)
+    assert run_lengths(drawn) == {"size": [13, 7], "counts": theirs["counts"].decode()}
+    assert np.array_equal(mask(run_lengths(drawn), 13, 7), drawn)
 
 
 def test_masks_by_hand_of_uncompressed_run_lengths_of_two_polygons_and_of_nothing():
@@ -29,7 +29,7 @@ def test_masks_by_hand_of_uncompressed_run_lengths_of_two_polygons_and_of_nothin
 
 
 def test_a_mirror_swaps_left_and_right_points_of_a_person():
-    pairs = flip_pairs_of(PERSON)
+    pairs = mirrored_pairs(PERSON)
     assert len(pairs) == 8
     assert {PERSON[a].removeprefix("left_") for a, _ in pairs} == {PERSON[b].removeprefix("right_") for _, b in pairs}
     swapped = dict(pairs) | {right: left for left, right in pairs}

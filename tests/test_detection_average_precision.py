@@ -10,9 +10,9 @@ from detection_cases import annotated, as_detections, boxed, filled, found, rand
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
-from annulus.studies.detection.annotated import rle_of
-from annulus.studies.detection.average_precision import evaluate
-from annulus.studies.detection.bootstrap import resampled
+from annulus_lab.studies.detection.annotated import run_lengths
+from annulus_lab.studies.detection.average_precision import evaluate
+from annulus_lab.studies.detection.bootstrap import resampled
 
 # Means over the first ten of `lvis_case`, by lvis-api 0.5.3.
 LVIS_API = {"box_ap": 16.39275691062965, "box_ap50": 42.76203616240744, "box_apr": 11.459463835038965}
@@ -51,7 +51,7 @@ def test_the_numbers_are_those_of_pycocotools(name, key):
     truth, detections = random_case("keypoints" if name == "keypoint" else "masks", seed=0)
     if name == "mask":  # smaller than its box
         boxes = [tuple(map(int, one.box)) for one in detections]
-        masks = [rle_of(filled(x, y, wide, high * 4 // 5)) for x, y, wide, high in boxes]
+        masks = [run_lengths(filled(x, y, wide, high * 4 // 5)) for x, y, wide, high in boxes]
         detections = [replace(one, segmentation=mask) for one, mask in zip(detections, masks, strict=True)]
     numbers = evaluate(truth, detections)
     labels = ("", "50", "75", *("sml" if name != "keypoint" else ""))

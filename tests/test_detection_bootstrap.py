@@ -9,8 +9,8 @@ from detection_cases import random_case
 
 from annulus.device.rng import generator
 from annulus.evals.intervals import over_seeds, over_seeds_and_images
-from annulus.studies.detection.average_precision import evaluate
-from annulus.studies.detection.bootstrap import interval, resampled
+from annulus_lab.studies.detection.average_precision import evaluate
+from annulus_lab.studies.detection.bootstrap import interval, resampled
 
 
 def repeated(truth, detections, drawn):
@@ -23,7 +23,9 @@ def repeated(truth, detections, drawn):
 
 @pytest.mark.parametrize("kind", ["masks", "keypoints", "voc", "lvis"])
 def test_a_draw_of_pictures_has_the_numbers_of_evaluating_those_pictures(kind, monkeypatch):
-    monkeypatch.setattr("annulus.studies.detection.bootstrap.LISTED", 36)  # three categories of twelve pictures at once
+    monkeypatch.setattr(
+        "annulus_lab.studies.detection.bootstrap.LISTED", 36
+    )  # three categories of twelve pictures at once
     truth, detections = random_case(kind, seed=1)
     if kind == "lvis":  # also frequencies, and pictures that know of absent categories
         named = [replace(category, frequency="rccf"[category.id - 1]) for category in truth.categories]

@@ -10,11 +10,11 @@ from detector_cases import detector_params, training_params
 from test_detection_levels import trained
 
 from annulus.errors import InputError
-from annulus.studies.detection.annotated import Detection, mask_of, rle_of
-from annulus.studies.detection.average_precision import evaluate
-from annulus.studies.detection.coco import read_coco
-from annulus.studies.detection.detector_runs import engine_of
-from annulus.studies.detection.tasks import check_engine
+from annulus_lab.studies.detection.annotated import Detection, decode_mask, run_lengths
+from annulus_lab.studies.detection.average_precision import evaluate
+from annulus_lab.studies.detection.coco import read_coco
+from annulus_lab.studies.detection.detector_runs import load_engine
+from annulus_lab.studies.detection.tasks import check_engine
 
 COCO128 = Path(__file__).resolve().parents[2] / "shared" / "data" / "coco128.tar"
 pytestmark = [
@@ -36,10 +36,10 @@ def test_it_is_read_whole_and_its_truth_as_detections_has_100_percent(coco):
     assert (len(coco.pictures), len(objects), len(coco.categories)) == (128, 939, 80)
     crowds = [one.segmentation for _, one in objects if one.crowd]
     assert {type(one) for one in crowds} == {dict}
-    ratios = [mask_of(one, p.height, p.width).sum() / one.area for p, one in objects if one.area > 200]
+    ratios = [decode_mask(one, p.height, p.width).sum() / one.area for p, one in objects if one.area > 200]
     assert np.median(ratios) == pytest.approx(1, abs=0.02)  # areas of the file: some polygons overlap
     detections = [
-        Detection(p.id, one.category, one.box, 1.0, rle_of(mask_of(one, p.height, p.width)), None)
+        Detection(p.id, one.category, one.box, 1.0, run_lengths(decode_mask(one, p.height, p.width)), None)
         for p, one in objects
         if not one.crowd
     ]
@@ -56,7 +56,7 @@ def test_a_few_steps_end_in_average_precision(name, coco):
     some = replace(coco, pictures=coco.pictures[:4])
     sizes = {"shorter": [64, 96], "shorter_test": 96, "longer": 128, "anchors": [8, 16, 32, 64, 96]}
     params, training = detector_params(outputs="masks", flip=True, **sizes), training_params(iterations=2, drops=[])
-    found, loss = engine_of(name)(trained(), some, some, params, training, 0, None)
+    found, loss = load_engine(name)(trained(), some, some, params, training, 0, None)
     numbers = evaluate(some, found)
     assert 0 < loss < 100
     assert all(0 <= numbers[f"{kind}_ap_percent"] <= 100 for kind in ("box", "mask"))

@@ -10,19 +10,19 @@ from torch import nn
 
 from annulus.errors import InputError
 from annulus.running.checkpoint import Checkpoint
-from annulus.studies.detection import fitting
-from annulus.studies.detection.average_precision import evaluate
-from annulus.studies.detection.levels import Levels
-from annulus.studies.detection.roi_align import masks_in_boxes
-from annulus.studies.detection.samples import labels_of, read_sample
-from annulus.studies.detection.torchvision_engine import build_detector
 from annulus.views.splits import ColourSplit
+from annulus_lab.studies.detection import fitting
+from annulus_lab.studies.detection.average_precision import evaluate
+from annulus_lab.studies.detection.levels import Levels
+from annulus_lab.studies.detection.roi_align import masks_in_boxes
+from annulus_lab.studies.detection.samples import category_labels, read_sample
+from annulus_lab.studies.detection.torchvision_engine import build_detector
 
 pytest.importorskip("detectron2", reason="Detectron2 is not installed; it is built from source, as its own pages say")
 
 from detectron2.structures import BitMasks, Boxes
 
-from annulus.studies.detection import detectron2_engine as engine
+from annulus_lab.studies.detection import detectron2_engine as engine
 
 ANCHORS = [8, 12, 16, 24, 32]
 
@@ -34,7 +34,7 @@ def scenes(tmp_path_factory):
 
 def model_of(network, annotated, **changes):
     params = detector_params(outputs="masks", anchors=ANCHORS, **changes)
-    config = engine.config_of(network, annotated, params)
+    config = engine.build_config(network, annotated, params)
     return engine.build(network, config, params, 0), config, params
 
 
@@ -61,9 +61,9 @@ def test_both_engines_make_the_same_pixels_of_a_file(scenes):
     annotated, network = scenes["masks"], trained()
     model, config, params = model_of(network, annotated)
     picture = annotated.pictures[0]
-    read = engine.mapper_of(config, annotated, training=False)(engine.record_of(picture, {}, None))
+    read = engine.build_mapper(config, annotated, training=False)(engine.picture_record(picture, {}, None))
     theirs = model.preprocess_image([read]).tensor
-    sample = read_sample(picture, labels_of(annotated), "masks")
+    sample = read_sample(picture, category_labels(annotated), "masks")
     images, _ = build_detector(network, annotated, params, 0).eval().transform([sample.image], [sample.target])
     torch.testing.assert_close(theirs, images.tensors, atol=1e-5, rtol=1e-5)
 
@@ -110,8 +110,10 @@ def test_run_lengths_in_numbers_are_read_too(scenes):
     annotated = scenes["masks"]
     _, config, _ = model_of(trained(), annotated)
     one = replace(annotated.pictures[0].instances[0], segmentation={"size": [32, 32], "counts": [330, 40, 654]})
-    record = engine.record_of(replace(annotated.pictures[0], instances=(one,)), labels_of(annotated), "masks")
-    read = engine.mapper_of(config, annotated, training=True)(record)
+    record = engine.picture_record(
+        replace(annotated.pictures[0], instances=(one,)), category_labels(annotated), "masks"
+    )
+    read = engine.build_mapper(config, annotated, training=True)(record)
     assert read["instances"].gt_masks.tensor.sum() == 40
 
 
@@ -133,7 +135,7 @@ def test_a_killed_run_goes_on_with_the_same_pictures_sizes_and_flips(device, sce
     monkeypatch.chdir(tmp_path)
     annotated = scenes["masks"]
     params = detector_params(outputs="masks", anchors=ANCHORS, flip=True, shorter=[32, 40, 48, 56])
-    config = engine.config_of(trained(), annotated, params)
+    config = engine.build_config(trained(), annotated, params)
     config.MODEL.DEVICE = device
     seen = {}
     for begin in (0, 3):
@@ -153,7 +155,7 @@ def test_a_killed_run_goes_on_with_the_same_pictures_sizes_and_flips(device, sce
 def test_an_encoder_that_it_cannot_hold_is_refused(changes, scenes):
     mean = {"mean": MEAN, "std": STD}
     with pytest.raises(InputError, match=r"cannot hold this encoder's backbone.*take engine: torchvision"):
-        engine.config_of(encoder(**mean | changes), scenes["masks"], detector_params(anchors=ANCHORS))
+        engine.build_config(encoder(**mean | changes), scenes["masks"], detector_params(anchors=ANCHORS))
 
 
 @pytest.mark.parametrize("anchors", [[32], [8, 16, 32]])
@@ -161,4 +163,4 @@ def test_anchors_that_are_not_one_for_each_map_are_refused_as_torchvisions(ancho
     """Detectron2 itself takes one size for all maps, and of three it ends in an AssertionError."""
     sentence = r"anchors: \[.*\] for 4 levels of this encoder \(strides 4, 8, 16, 32\) and a smaller one; give 5 sizes"
     with pytest.raises(InputError, match=sentence):
-        engine.config_of(trained(), scenes["masks"], detector_params(anchors=anchors))
+        engine.build_config(trained(), scenes["masks"], detector_params(anchors=anchors))

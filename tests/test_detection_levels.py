@@ -9,8 +9,8 @@ import torchvision
 from annulus.encoders.encoder import EncoderConfig, build_encoder
 from annulus.encoders.libraries import backbone_state
 from annulus.errors import InputError
-from annulus.studies.detection.levels import Levels
 from annulus.views.splits import ColourSplit
+from annulus_lab.studies.detection.levels import Levels
 
 MEAN, STD = (0.5, 0.4, 0.3), (0.2, 0.25, 0.3)
 CONFIG = EncoderConfig("resnet18", "imagenet", "linear", 8, view_size=16, split=None, mean=MEAN, std=STD)

@@ -7,8 +7,8 @@ from detection_cases import SIDE, annotated, boxed, found
 from PIL import Image
 
 from annulus.files.sheets import GAP
-from annulus.studies.detection.annotated import PERSON, Detection
-from annulus.studies.detection.pictures import COLOURS, TILE, TINT, drawn, grid
+from annulus_lab.studies.detection.annotated import PERSON, Detection
+from annulus_lab.studies.detection.detection_grid import COLOURS, TILE, TINT, drawn, grid
 
 BLACK = (0, 0, 0)
 

@@ -9,12 +9,12 @@ from detection_cases import filled
 from PIL import Image
 
 from annulus.errors import InputError
-from annulus.studies.detection.annotated import LIMBS, PERSON, mask_of, rle_of
-from annulus.studies.detection.coco import read_coco
-from annulus.studies.detection.lvis import read_lvis
-from annulus.studies.detection.samples import read_image
-from annulus.studies.detection.splits import read_splits
-from annulus.studies.detection.voc import read_voc
+from annulus_lab.studies.detection.annotated import LIMBS, PERSON, decode_mask, run_lengths
+from annulus_lab.studies.detection.coco import read_coco
+from annulus_lab.studies.detection.lvis import read_lvis
+from annulus_lab.studies.detection.samples import read_image
+from annulus_lab.studies.detection.splits import read_splits
+from annulus_lab.studies.detection.voc import read_voc
 
 # One annotated picture of each format, to be spoiled one way at a time.
 OBJECT = {"id": 7, "image_id": 5, "category_id": 3, "bbox": [2, 3, 10, 10], "area": 90, "iscrowd": 0}
@@ -65,7 +65,7 @@ def test_coco_has_boxes_masks_areas_and_the_files_of_its_images(tmp_path):
     assert (picture.id, picture.file, picture.width, picture.height) == (5, tmp_path / "images/a.png", 40, 30)
     (one,) = picture.instances
     assert (one.box, one.category, one.area, one.crowd) == ((2.0, 3.0, 10.0, 10.0), 3, 90.0, False)
-    assert mask_of(one, 30, 40).sum() == 100
+    assert decode_mask(one, 30, 40).sum() == 100
     assert read(tmp_path, records(), "boxes").pictures[0].instances[0].segmentation is None
 
 
@@ -119,9 +119,14 @@ def test_lvis_names_files_by_their_address_and_says_what_is_known_of_an_image(tm
             *("keypoints", {"annotations": {"keypoints": [1, 2, 2] * 17}}),
             "has 1 categories, of which 0 have keypoints; expected the one",
         ),
+        (
+            "lvis",
+            {"images": {"neg_category_ids": [3]}},
+            r"image 5 has the neg_category_ids \[3\]; expected categories without an annotation \(image 5 has",
+        ),
         ("lvis", {"images": {"coco_url": "a.png"}}, "image 5 has the coco_url 'a.png'; expected an address that ends"),
         ("lvis", {"categories": {"frequency": "x"}}, "category 3 has the frequency 'x'; expected one of r, c, f"),
-        ("lvis", {"images": {"neg_category_ids": ...}}, r"no file of LVIS \(images without neg_category_ids\)"),
+        ("lvis", {"images": {"neg_category_ids": ...}}, r"is not a file of LVIS \(images without neg_category_ids\)"),
     ],
 )
 def test_a_file_that_cannot_be_trained_on_is_refused(kind, content, sentence, tmp_path):
@@ -208,11 +213,11 @@ def test_what_files_of_coco_have_is_read(tmp_path):
     for shape, pixels in (
         ([[1, 1, 2, 2], [2, 3, 12, 3, 12, 13, 2, 13]], 100),
         ({"size": [30, 40], "counts": [30, 60, 1110]}, 60),
-        (rle_of(filled(1, 2, 20, 9, (30, 40))), 180),
+        (run_lengths(filled(1, 2, 20, 9, (30, 40))), 180),
         ([[2, 2, 12, 12, 12, 2, 2, 12]], None),
     ):
         (one,) = read(tmp_path, records({"annotations": {"segmentation": shape}})).pictures[0].instances
-        assert mask_of(one, 30, 40).sum() == (pixels or pytest.approx(50, abs=12))
+        assert decode_mask(one, 30, 40).sum() == (pixels or pytest.approx(50, abs=12))
     unseen = {"categories": POINTS, "annotations": {"keypoints": [-90, 99, 0] * 16 + [39, 29, 2.0]}}
     assert read(tmp_path, records(unseen), "keypoints").pictures[0].instances[0].keypoints[-3:] == (39, 29, 2)
 
@@ -262,7 +267,7 @@ def test_a_voc_box_from_the_first_to_the_tenth_pixel_is_ten_wide_and_categories_
     assert [category.name for category in split.categories] == ["cat", "dog"]
     assert split.pictures[0].instances[0].category == 2
     (tmp_path / "ImageSets/Main/dog_test.txt").unlink()
-    with pytest.raises(InputError, match=r"1.xml has an object of 'dog', which is no class of this set \(cat\)"):
+    with pytest.raises(InputError, match=r"1.xml has an object of 'dog', not a class of this set \(cat\)"):
         voc(tmp_path)
 
 
@@ -324,7 +329,11 @@ def test_folders_without_their_files_and_splits_of_different_categories_are_refu
     [
         ("train", [], "no picture of train has an object; annotate some"),
         ("val", ["a.png", "./a.png"], r"val lists 1 image \(\S+val2017/a.png\) more than once; keep one entry"),
-        ("val", ["../train2017/b.png"], r"1 image \(\S+train2017/b.png\) of train are in val too, .*; take them out"),
+        (
+            "val",
+            ["../train2017/b.png"],
+            r"1 image \(\S+train2017/b.png\) of train are in val too, .*; remove them from one",
+        ),
     ],
 )
 def test_splits_without_objects_or_with_a_picture_twice_are_refused(part, same, sentence, tmp_path):

@@ -8,11 +8,11 @@ from detector_cases import detector_params, encoder, rectangles
 from torchvision.models.detection.roi_heads import RoIHeads, paste_masks_in_image
 from torchvision.ops import roi_align
 
-from annulus.studies.detection import roi_align as ours
-from annulus.studies.detection.heads import mask_loss
-from annulus.studies.detection.roi_align import SAMPLES, Pool, aligned, masks_in_boxes
-from annulus.studies.detection.samples import labels_of, read_sample
-from annulus.studies.detection.torchvision_engine import build_detector
+from annulus_lab.studies.detection import roi_align as ours
+from annulus_lab.studies.detection.heads import mask_loss
+from annulus_lab.studies.detection.roi_align import SAMPLES, Pool, aligned, masks_in_boxes
+from annulus_lab.studies.detection.samples import category_labels, read_sample
+from annulus_lab.studies.detection.torchvision_engine import build_detector
 
 
 def boxes_on(size: float, generator: torch.Generator) -> torch.Tensor:
@@ -125,7 +125,7 @@ def test_heads_learn_what_torchvisions_learn_where_half_a_pixel_changes_nothing(
     scenes = rectangles(tmp_path)
     anchors = {"anchors": [8, 16]} if neck == "c4" else {}
     detector = build_detector(encoder(), scenes, detector_params(outputs="masks", neck=neck, **anchors), 0).train()
-    reads = [detector.read(read_sample(picture, labels_of(scenes), "masks")) for picture in scenes.pictures]
+    reads = [detector.read(read_sample(picture, category_labels(scenes), "masks")) for picture in scenes.pictures]
     maps, images = detector._maps(reads)
     heads, targets = detector.heads, [read.target for read in reads]
     whole = [target | {"masks": torch.ones_like(target["masks"])} for target in targets]

@@ -14,14 +14,14 @@ from PIL import Image
 from annulus.datasets.outlines import OUTLINES
 from annulus.device.rng import derive
 from annulus.errors import InputError
-from annulus.studies.detection.annotated import LIMBS, PERSON, mask_of
-from annulus.studies.detection.average_precision import TASKS
-from annulus.studies.detection.federation import NEGATIVES, federated
-from annulus.studies.detection.layouts import EQUAL, drawn, frequency_of, write_scenes
-from annulus.studies.detection.polygons import box_of, polygons_of
-from annulus.studies.detection.scenes import KINDS_OF_OBJECTS, LEAST_SEEN, draw_scene
-from annulus.studies.detection.scenes_params import SceneParams
-from annulus.studies.detection.splits import read_splits
+from annulus_lab.studies.detection.annotated import LIMBS, PERSON, decode_mask
+from annulus_lab.studies.detection.average_precision import TASKS
+from annulus_lab.studies.detection.federation import NEGATIVES, federated
+from annulus_lab.studies.detection.layouts import EQUAL, drawn, lvis_frequency, write_scenes
+from annulus_lab.studies.detection.polygons import bounding_box, mask_rectangles
+from annulus_lab.studies.detection.scenes import KINDS_OF_OBJECTS, LEAST_SEEN, draw_scene
+from annulus_lab.studies.detection.scenes_params import SceneParams
+from annulus_lab.studies.detection.splits import read_splits
 
 PARAMS = SceneParams(image_size=48, train=10, val=5, most_objects=4, format="png")
 
@@ -61,7 +61,7 @@ def test_an_object_has_the_colour_and_the_outline_of_its_class():
         assert int(scene.image[thing.mask].mean(axis=0).argmax()) in strongest[hue]
     shares = {outline: [] for outline in OUTLINES}
     for _, thing in things(persons=False, count=120, size=96):
-        x, y, width, height = box_of(thing.mask)
+        x, y, width, height = bounding_box(thing.mask)
         if thing.seen == 100 and min(x, y) > 0 and max(x + width, y + height) < 96:
             shares[list(OUTLINES)[thing.label % 5]].append(thing.mask.sum() / (width * height))
     means = {outline: np.mean(found) for outline, found in shares.items()}
@@ -103,16 +103,16 @@ def test_polygons_cover_a_mask_exactly_with_few_rectangles_and_boxes_are_tight()
     for density in (0.05, 0.5, 0.95):
         mask = random.random((13, 9)) < density
         inside = np.zeros_like(mask)
-        for left, top, right, _, _, bottom, _, _ in polygons_of(mask):
+        for left, top, right, _, _, bottom, _, _ in mask_rectangles(mask):
             inside[top:bottom, left:right] = True
         assert np.array_equal(inside, mask)
-        x, y, width, height = box_of(mask)
+        x, y, width, height = bounding_box(mask)
         assert mask[y : y + height, x : x + width].sum() == mask.sum()
         sides = (mask[y], mask[y + height - 1], mask[:, x], mask[:, x + width - 1])
         assert all(side.any() for side in sides)
     mask = np.zeros((9, 9), dtype=bool)
     mask[2:7, 1:4] = mask[4:7, 6:8] = True
-    assert polygons_of(mask) == [[1, 2, 4, 2, 4, 7, 1, 7], [6, 4, 8, 4, 8, 7, 6, 7]]
+    assert mask_rectangles(mask) == [[1, 2, 4, 2, 4, 7, 1, 7], [6, 4, 8, 4, 8, 7, 6, 7]]
 
 
 @pytest.mark.parametrize("kind", TASKS)
@@ -131,11 +131,11 @@ def test_what_is_read_is_what_was_drawn(kind, tmp_path):
                 assert picture.not_exhaustive == tuple(label + 1 for label in known.not_exhaustive)
                 partly += len(picture.not_exhaustive)
             for thing, one in zip(known.things if kind == "lvis" else scene.things, picture.instances, strict=True):
-                assert (one.box, one.keypoints) == (box_of(thing.mask), thing.keypoints)
+                assert (one.box, one.keypoints) == (bounding_box(thing.mask), thing.keypoints)
                 assert kind == "keypoints" or KINDS_OF_OBJECTS[thing.label].endswith(names[one.category])
                 assert one.difficult == (kind == "voc" and thing.seen < 60)
                 if kind in ("masks", "lvis"):
-                    assert np.array_equal(mask_of(one, 48, 48), thing.mask)
+                    assert np.array_equal(decode_mask(one, 48, 48), thing.mask)
                     assert one.area == thing.mask.sum()
     assert (train.skeleton == LIMBS) == (kind == "keypoints")
     assert (partly > 0) == (kind == "lvis")
@@ -170,14 +170,14 @@ def test_a_federation_says_of_absent_categories_only_that_they_are_absent():
 
 def test_frequencies_are_counted_in_training_images_and_stand_in_both_files(tmp_path):
     """Rare up to ten images, common up to a hundred."""
-    assert "".join(map(frequency_of, (1, 10, 11, 100, 101))) == "rrccf"
+    assert "".join(map(lvis_frequency, (1, 10, 11, 100, 101))) == "rrccf"
     write_scenes(tmp_path, "lvis", replace(PARAMS, train=40), seed=0)
     files = [json.loads((tmp_path / f"annotations/lvis_v1_{split}.json").read_text()) for split in ("train", "val")]
     assert files[0]["categories"] == files[1]["categories"]
     shown = Counter(category for _, category in {(o["image_id"], o["category_id"]) for o in files[0]["annotations"]})
     for category in files[0]["categories"]:
         assert category["image_count"] == shown[category["id"]]
-        assert category["frequency"] == frequency_of(category["image_count"])
+        assert category["frequency"] == lvis_frequency(category["image_count"])
     assert {category["frequency"] for category in files[0]["categories"]} == {"r", "c"}
 
 

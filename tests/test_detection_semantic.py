@@ -14,16 +14,16 @@ from detector_cases import beside_transfer, encoder
 from PIL import Image
 from stated import stated_params
 
-from annulus.encoders.encoder import save_encoder
+from annulus.encoders.saved import save_encoder
 from annulus.errors import InputError
 from annulus.files.images import IGNORED
-from annulus.studies.detection.annotated import Annotated, Category, Picture, mask_of
-from annulus.studies.detection.detector_runs import run_encoders
-from annulus.studies.detection.layouts import write_scenes
-from annulus.studies.detection.scenes_params import SceneParams
-from annulus.studies.detection.semantic import evaluate_segmentation, semantic
-from annulus.studies.detection.splits import read_splits
-from annulus.studies.study import MainStudy
+from annulus_lab.studies.detection.annotated import Annotated, Category, Picture, decode_mask
+from annulus_lab.studies.detection.detector_runs import run_encoders
+from annulus_lab.studies.detection.layouts import write_scenes
+from annulus_lab.studies.detection.scenes_params import SceneParams
+from annulus_lab.studies.detection.semantic import evaluate_segmentation, semantic
+from annulus_lab.studies.detection.splits import read_splits
+from annulus_lab.studies.study import MainStudy
 
 SEED = 0
 
@@ -37,7 +37,7 @@ def scene(tmp_path):
     things = tuple(boxed(*box, category=category, crowd=crowd, shape=(16, 24)) for box, category, crowd in boxes)
     picture = Picture(1, tmp_path / "scene.png", 24, 16, things, (), ())
     categories = Category(5, "disc", None), Category(9, "ring", None)
-    small, large, crowd = (mask_of(one, 16, 24) for one in things)
+    small, large, crowd = (decode_mask(one, 16, 24) for one in things)
     truth = np.where(small, 2, np.where(large, 1, np.where(crowd, IGNORED, 0)))
     return Annotated("masks", (picture,), categories, None, None, None), pixels, truth
 

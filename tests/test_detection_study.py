@@ -11,22 +11,22 @@ from declared import ROOT
 from detector_cases import beside_transfer, encoder
 from stated import stated_params
 
-from annulus.encoders.encoder import save_encoder
+from annulus.encoders.saved import save_encoder
 from annulus.errors import InputError
 from annulus.evals.intervals import over_seeds
 from annulus.files.results import write_table
-from annulus.report.papers.comparison import compared, load_measured, load_tables
-from annulus.report.papers.metrics import Metrics
-from annulus.studies.detection import detector_runs as transfer
-from annulus.studies.detection import fitting
-from annulus.studies.detection.detected import gain, metrics_row, precision
-from annulus.studies.detection.detection_tables import rows
-from annulus.studies.detection.detector_runs import evaluate_detector
-from annulus.studies.detection.layouts import write_scenes
-from annulus.studies.detection.scenes_params import SceneParams
-from annulus.studies.detection.splits import read_splits
-from annulus.studies.detection.tasks import check_engine, detector_of, task_settings
-from annulus.studies.study import MainStudy
+from annulus_lab.report.papers.comparison import compared, load_measured, load_tables
+from annulus_lab.report.papers.metrics import Metrics
+from annulus_lab.studies.detection import detector_runs as transfer
+from annulus_lab.studies.detection import fitting
+from annulus_lab.studies.detection.detected import gain, metrics_row, precision
+from annulus_lab.studies.detection.detection_tables import rows
+from annulus_lab.studies.detection.detector_runs import evaluate_detector
+from annulus_lab.studies.detection.layouts import write_scenes
+from annulus_lab.studies.detection.scenes_params import SceneParams
+from annulus_lab.studies.detection.splits import read_splits
+from annulus_lab.studies.detection.tasks import check_engine, detector_settings, task_settings
+from annulus_lab.studies.study import MainStudy
 
 PARAMS = ROOT / "stages/detection/params.yaml"
 NUMBERS = {"coco": "mask", "coco-c4": "mask", "keypoints": "keypoint", "voc": "voc07", "lvis": "mask"}  # by task
@@ -71,7 +71,7 @@ def study(tmp_path, monkeypatch):
     ],
 )
 def test_a_configuration_is_the_papers(name, outputs, neck, frozen, iterations, drops, proposals, study):
-    detector, training = detector_of(study(scale="paper"), name)
+    detector, training = detector_settings(study(scale="paper"), name)
     training = training.scaled()
     assert (detector.outputs, detector.neck, detector.frozen) == (outputs, neck, frozen)
     assert (training.batch_size, training.iterations, training.drops) == (16, iterations, drops)
@@ -86,9 +86,9 @@ def test_every_task_has_settings_at_every_scale(scale, study):
 
 def test_lvis_repeats_rare_categories_and_eqco_trains_12_epochs_at_a_batch_of_16(study):
     paper = study(scale="paper")
-    detector, training = detector_of(paper, "lvis-mask-rcnn-fpn")
+    detector, training = detector_settings(paper, "lvis-mask-rcnn-fpn")
     assert (detector.score_threshold, detector.detections, training.repeat_threshold) == (1e-4, 300, 0.001)
-    training = detector_of(paper, "fine-tuned-eqco")[1].scaled()
+    training = detector_settings(paper, "fine-tuned-eqco")[1].scaled()
     assert training.learning_rate == pytest.approx(0.02)
     epochs = [steps * 16 / 118287 for steps in (*training.drops, training.iterations)]
     assert epochs == pytest.approx([7, 11, 12], abs=1e-3)
@@ -111,7 +111,7 @@ def test_a_wrong_setting_is_refused_by_name(changes, sentence, study):
 def test_an_unknown_engine_is_refused_with_the_nearest(monkeypatch):
     with pytest.raises(InputError, match="'torchvison' is none of torchvision, detectron2; did you mean 'torchvision'"):
         check_engine("torchvison")
-    monkeypatch.setattr("annulus.studies.detection.tasks.find_spec", lambda _: None)
+    monkeypatch.setattr("annulus_lab.studies.detection.tasks.find_spec", lambda _: None)
     with pytest.raises(InputError, match=r"detectron2 is not installed here; build it as https://detectron2.readthe"):
         check_engine("detectron2")
     check_engine("torchvision")
@@ -219,7 +219,7 @@ def test_the_papers_tables_take_their_cells_from_the_table(tmp_path):
     seeds = {seed: {"ap": value, "resampled": {}, "loss": 1.0} for seed in (0, 1)}
     found = metrics_row({"main": seeds, "uniform": seeds, "untrained": seeds})
     table = list(rows(dict.fromkeys(NUMBERS, own | found), TRAINED))
-    write_table(tmp_path / "metrics/detection/table.csv", table)
+    write_table(tmp_path / "stages/detection/metrics/table.csv", table)
     columns = {"ring.table4": 12, "mutualinfo.table2b": 6, "mutualinfo.table2d": 3, "mutualinfo.table4": 6}
     for theirs in (one for one in load_tables() if one.id in columns):
         found_here = compared(theirs, load_measured()[theirs.id], Metrics(tmp_path))

@@ -9,12 +9,19 @@ from torch import nn
 
 from annulus.errors import InputError
 from annulus.running.checkpoint import Checkpoint
-from annulus.studies.detection import fitting
-from annulus.studies.detection.annotated import mask_of
-from annulus.studies.detection.detector import Detector, Read
-from annulus.studies.detection.levels import Levels
-from annulus.studies.detection.samples import labels_of, mirrored, order, pixels_of, read_sample, repeat_factors
-from annulus.studies.detection.torchvision_engine import Reader, build_detector, detect, train_detector
+from annulus_lab.studies.detection import fitting
+from annulus_lab.studies.detection.annotated import decode_mask
+from annulus_lab.studies.detection.detector import Detector, DetectorInput
+from annulus_lab.studies.detection.levels import Levels
+from annulus_lab.studies.detection.samples import (
+    category_labels,
+    keypoint_pixels,
+    mirrored,
+    order,
+    read_sample,
+    repeat_factors,
+)
+from annulus_lab.studies.detection.torchvision_engine import Reader, build_detector, detect, train_detector
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +105,7 @@ def test_proposals_and_heads_have_the_papers_thresholds_and_shares_and_the_state
 def test_anchors_lie_a_stride_apart_on_every_map(scenes):
     """The coarsest map halves one of 5 x 5 to 3 x 3: 40 pixels over 3 places would be 13, and the stride is 16."""
     detector = build_detector(encoder(), scenes, detector_params(shorter=[40], shorter_test=40), 0).eval()
-    read = detector.read(read_sample(scenes.pictures[0], labels_of(scenes), "boxes"))
+    read = detector.read(read_sample(scenes.pictures[0], category_labels(scenes), "boxes"))
     maps, images = detector._maps([read])
     sizes = [level.shape[2:] for level in maps.values()]
     assert [tuple(size) for size in sizes] == [(20, 20), (10, 10), (5, 5), (3, 3)]
@@ -144,7 +151,7 @@ def test_kept_maps_are_those_of_the_network_and_are_made_once_of_images_that_alw
 @pytest.mark.parametrize("flip", [True, False])
 def test_half_of_the_training_pictures_are_mirrored_where_asked_and_none_elsewhere(flip, scenes, monkeypatch):
     detector = build_detector(encoder(), scenes, detector_params(flip=flip, frozen=False), 0)
-    monkeypatch.setattr(detector, "read", lambda sample: Read([sample.image], (SIDE, SIDE), sample.target))
+    monkeypatch.setattr(detector, "read", lambda sample: DetectorInput([sample.image], (SIDE, SIDE), sample.target))
     reader, turned = Reader(detector, scenes, 0), 0
     plain = read_sample(reader.pictures[0], reader.labels, "boxes")
     for read in reader.batch([0] * 400, step=3):
@@ -155,20 +162,20 @@ def test_half_of_the_training_pictures_are_mirrored_where_asked_and_none_elsewhe
 
 
 def test_targets_are_the_annotations(scenes):
-    labels, picture = labels_of(scenes), scenes.pictures[0]
+    labels, picture = category_labels(scenes), scenes.pictures[0]
     assert labels == {3: 1, 7: 2}
     target = read_sample(picture, labels, "masks").target
     for place, instance in enumerate(picture.instances):
         left, top, width, height = instance.box
         assert target["boxes"][place].tolist() == [left, top, left + width, top + height]
         assert target["labels"][place] == labels[instance.category]
-        assert torch.equal(target["masks"][place].bool(), torch.from_numpy(mask_of(instance, SIDE, SIDE)))
+        assert torch.equal(target["masks"][place].bool(), torch.from_numpy(decode_mask(instance, SIDE, SIDE)))
 
 
 def test_a_mirrored_picture_has_mirrored_targets(scenes, people):
-    masks = read_sample(scenes.pictures[0], labels_of(scenes), "masks")
+    masks = read_sample(scenes.pictures[0], category_labels(scenes), "masks")
     assert torch.equal(mirrored(masks, None).target["masks"], masks.target["masks"].flip(-1))
-    sample = read_sample(people.pictures[0], labels_of(people), "keypoints")
+    sample = read_sample(people.pictures[0], category_labels(people), "keypoints")
     turned = mirrored(sample, people.flip_pairs)
     assert torch.equal(turned.image[:, :, 0], sample.image[:, :, -1])
     for (left, top, right, bottom), box in zip(sample.target["boxes"], turned.target["boxes"], strict=True):
@@ -178,7 +185,7 @@ def test_a_mirrored_picture_has_mirrored_targets(scenes, people):
     assert not other[0, 0].any(), "a point that is not labelled has no place"
     at = people.pictures[0].instances[0].keypoints
     torch.testing.assert_close(points[0, :, :2], torch.tensor(at).reshape(-1, 3)[:, :2] + 0.5)  # the middle of a pixel
-    assert pixels_of(points[0]) == pytest.approx(at)
+    assert keypoint_pixels(points[0]) == pytest.approx(at)
     labelled, twice = points[..., 2] > 0, mirrored(turned, people.flip_pairs).target
     torch.testing.assert_close(twice["keypoints"][labelled], points[labelled])
     assert torch.equal(twice["boxes"], sample.target["boxes"])

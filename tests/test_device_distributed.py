@@ -59,7 +59,7 @@ def test_each_process_has_its_own_gpu_and_cpu_tensors_travel_too(environment, mo
     calls = []
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    refused(r"process 2 on this machine finds 1 GPUs.*--nproc-per-node 1")
+    refused(r"process 2 on this machine sees 1 GPUs.*--nproc-per-node 1")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "set_device", calls.append)
     monkeypatch.setattr(dist, "init_process_group", calls.append)
@@ -75,7 +75,10 @@ def test_an_ended_process_is_told_after_it_could_speak_and_no_other_error_is_tak
     monkeypatch.setattr(dist, "init_process_group", lambda backend: None)
     monkeypatch.setattr(dist, "destroy_process_group", lambda: None)
     monkeypatch.setattr(distributed.time, "sleep", waited.append)
-    with pytest.raises(InputError, match="another process of this run has ended: it said why"), process_group():
+    with (
+        pytest.raises(InputError, match="another process of this run has ended: it printed its error"),
+        process_group(),
+    ):
         raise RuntimeError("[gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:1")
     assert waited == [distributed.OTHERS_SPEAK_SECONDS]
     for error in (RuntimeError("/data/igloos: shape [2, 3]"), dist.DistBackendError("Duplicate GPU detected")):

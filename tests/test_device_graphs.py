@@ -85,6 +85,8 @@ def recorder(monkeypatch):
     monkeypatch.setattr(torch.cuda, "Stream", mock.MagicMock())
     monkeypatch.setattr(torch.cuda, "current_stream", mock.MagicMock())
     monkeypatch.setattr(torch.cuda, "stream", lambda _: nullcontext())
+    monkeypatch.setattr(torch.cuda, "get_rng_state", mock.MagicMock())
+    monkeypatch.setattr(torch.cuda, "set_rng_state", mock.MagicMock())
     with PretendedGPU(autocast=False):
         yield made
 
@@ -286,6 +288,77 @@ def test_hooks_see_every_pass(recorder):
     call(batch(1))
     assert len(seen) == 2
     assert len(call.captured) == 1
+
+
+def test_a_hook_of_all_modules_sees_every_pass(recorder):
+    net, seen = network(), []
+    call = Graphed(net, net)
+    hook = nn.modules.module.register_module_forward_hook(lambda *_: seen.append(1))
+    try:
+        call(batch(1)), call(batch(1))
+    finally:
+        hook.remove()
+    assert len(seen) == 2 * 6
+    assert not call.captured
+
+
+@pytest.fixture
+def own_flags():
+    """Flags of torch that a test may set."""
+    cudnn, products = torch.backends.cudnn, torch.backends.cuda.matmul
+    before = cudnn.conv.fp32_precision, products.fp32_precision, cudnn.deterministic
+    yield
+    cudnn.conv.fp32_precision, products.fp32_precision, cudnn.deterministic = before
+    torch.use_deterministic_algorithms(False)
+
+
+CHANGES = {
+    "momentum": lambda net: setattr(net[1], "momentum", 0.5),
+    "eps": lambda net: setattr(net[1], "eps", 0.1),
+    "dropout": lambda net: setattr(net[4], "p", 0.75),
+    "TF32 of products": lambda net: setattr(torch.backends.cuda.matmul, "fp32_precision", "tf32"),
+    "float32 of convolutions": lambda net: setattr(torch.backends.cudnn.conv, "fp32_precision", "ieee"),
+    "cuDNN": lambda net: setattr(torch.backends.cudnn, "deterministic", True),
+    "all operators": lambda net: torch.use_deterministic_algorithms(True),
+}
+
+
+def with_dropout():
+    net = network()
+    return nn.Sequential(*net[:4], nn.Dropout(0.25), net[4])
+
+
+@pytest.mark.parametrize("change", [*CHANGES])
+@pytest.mark.parametrize("copied", [False, True], ids=["", "copied"])
+def test_what_changes_the_numbers_of_a_pass_is_captured_again(change, copied, recorder, own_flags):
+    plain, net = with_dropout(), with_dropout()
+    call = Graphed(net.forward, net)
+    if copied:
+        call = deepcopy(call)
+        net = call.call.__self__
+    for kind in (plain, call):
+        torch.manual_seed(1)
+        kind(batch(1))
+    assert len(call.captured) == 1
+    for each in (net, plain):
+        CHANGES[change](each)
+    results = []
+    for kind in (call, plain):
+        torch.manual_seed(2)
+        results.append(kind(batch(2)).detach().cpu())
+    assert len(call.captured) == 2
+    assert_same(*([each] for each in results))
+    assert_same(state(net), state(plain))
+
+
+def test_a_capture_draws_no_random_numbers_and_a_replay_draws_those_of_the_network(recorder):
+    results = []
+    for graphed in (False, True):
+        net = with_dropout()
+        call = Graphed(net, net) if graphed else net
+        torch.manual_seed(1)
+        results.append([call(batch(seed)).detach().cpu() for seed in (1, 2, 3)])
+    assert_same(*results)
 
 
 def test_a_hook_of_a_weight_changes_its_gradient_once(recorder):

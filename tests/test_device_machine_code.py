@@ -7,7 +7,7 @@ from by_path import ROOT, script
 from interpreted import needs_triton
 
 from annulus.device.machine_code import machine_code
-from annulus.gpu import compiled
+from annulus.gpu import kernel_code
 
 pytestmark = needs_triton
 THREADS, REGISTERS = 32, 65_536  # of a warp; of a multiprocessor, from compute capability 7.0 on
@@ -31,7 +31,7 @@ def test_the_table_has_every_kernel_for_every_triton_and_none_spills():
     made = script("tests/benchmarks/triton_versions.py")
     with made.TABLE.open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    names = [form.name for form in compiled.forms()]
+    names = [form.name for form in kernel_code.forms()]
     wanted = {(triton, str(sm), name) for triton in made.VERSIONS for sm in made.ARCHITECTURES for name in names}
     assert {(row["triton"], row["sm"], row["kernel"]) for row in rows} == wanted
     assert max(int(row["spilled_bytes"]) for row in rows) <= SPILLED

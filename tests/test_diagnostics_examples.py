@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from annulus.diagnostics.examples import drawn, nearest_images, picked_negatives, spread_queries
+from annulus.diagnostics.examples import draw_members, nearest_images, picked_negatives, spread_queries
 from annulus.diagnostics.membership import candidate_sets
 from annulus.encoders.features import Features
 from annulus.negatives.samplers import Ball, Ring, Uniform
@@ -76,14 +76,14 @@ def test_negatives_are_different_members_of_the_query_s_set_the_most_similar_fir
 def test_a_small_set_is_shown_whole_and_filled_up_with_minus_one():
     similarity = torch.tensor([[0.1, 0.9, -0.5, 0.3]])
     members = torch.tensor([[True, False, True, True]])
-    assert drawn(similarity, members, torch.Generator()).tolist() == [[3, 0, 2, -1, -1, -1, -1, -1]]
+    assert draw_members(similarity, members, torch.Generator()).tolist() == [[3, 0, 2, -1, -1, -1, -1, -1]]
 
 
 def test_every_member_is_as_likely_as_any_other():
     """8 of 16 members, 4,000 times: each 2,000 times, with a standard deviation of 32."""
     members = (torch.arange(20) < 16).expand(4000, 20)
     counts = torch.bincount(
-        drawn(directions(4000, 20), members, torch.Generator().manual_seed(0)).flatten(), minlength=20
+        draw_members(directions(4000, 20), members, torch.Generator().manual_seed(0)).flatten(), minlength=20
     )
     assert counts[16:].sum() == 0
     assert (counts[:16] - 2000).abs().max() < 160
@@ -91,7 +91,7 @@ def test_every_member_is_as_likely_as_any_other():
 
 def test_of_counted_draws_the_more_frequent_rows_are_shown_more_often_and_those_of_none_never():
     counts = torch.tensor([9, 1] * 10 + [0, 0]).expand(4000, 22)
-    shown = drawn(directions(4000, 22), counts, torch.Generator().manual_seed(0))
+    shown = draw_members(directions(4000, 22), counts, torch.Generator().manual_seed(0))
     often = torch.bincount(shown.flatten(), minlength=22)
     assert often[20:].sum() == 0
     first, second = often[:20:2].float(), often[1:20:2].float()

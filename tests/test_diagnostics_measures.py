@@ -146,8 +146,8 @@ SAMPLERS = {
 }
 
 
-def run_of(*snapshots: Snapshot) -> module.Run:
-    return module.Run(snapshots, torch.arange(31), snapshots[0].self_index, 31, 0.2)
+def run_of(*snapshots: Snapshot) -> module.RunSnapshots:
+    return module.RunSnapshots(snapshots, torch.arange(31), snapshots[0].self_index, 31, 0.2)
 
 
 def test_the_set_of_training_is_the_selected_sampler_s_as_annealing_had_left_it():
@@ -189,7 +189,7 @@ def test_snapshots_that_float16_rounded_are_unit_vectors_again(tmp_path):
 
 
 def test_snapshots_that_do_not_fit_are_refused(tmp_path):
-    with pytest.raises(InputError, match="pretraining's curve has no epoch 3, of which there is a snapshot; run `dvc"):
+    with pytest.raises(InputError, match="pretraining's curve has no epoch 3, but there is a snapshot of it; run `dvc"):
         over_training(run_of(snapshot(epoch=3)), {1: ROW, 2: ROW}, LABELS, SAMPLERS, "ring", 0)
     write_packed(tmp_path / "other.safetensors", {"rows": torch.zeros(1)}, {})
     with pytest.raises(InputError, match=r"other\.safetensors is a file of annulus, but holds no snapshots; run `dvc"):
@@ -201,9 +201,9 @@ def pretrained(folder: Path, changes: dict) -> Namespace:
     train, test = stripes(70, 0), stripes(30, 2)
     training = run(changes)
     settings = training.settings
-    training.snapshots = Snapshots(train, settings.views, settings.budget.epochs, settings.seed, CPU)
+    file = folder / "snapshots/0.safetensors"
+    training.observers.append(Snapshots(train, settings.views, settings.budget.epochs, settings.seed, CPU, file))
     write_table(folder / "curve.csv", [{"seed": 0} | row for row in training.run()])
-    training.snapshots.write(folder / "snapshots/0.safetensors", training.method)
     for split, images in (("train", train), ("test", test)):
         save_images(folder / "images" / f"{split}.safetensors", images)
         features = extract(training.method.encoder, images, ["pooled", "embedding"], CPU)

@@ -55,11 +55,11 @@ def test_progress_is_read_back_from_the_shares_of_a_learning_curve():
     for sampler in (Uniform(), Ball(0.1), RING, Ring(inner=0.2, outer=1.0), CAVE):
         for progress in (0.0, 0.3, 1.0):
             shares = kept_shares(sampler.shares, progress)
-            found = membership.progress_of(sampler, *(round(share, 6) for share in shares))
+            found = membership.annealing_progress(sampler, *(round(share, 6) for share in shares))
             assert kept_shares(sampler.shares, found) == pytest.approx(shares, abs=1e-5)
             assert 0 <= found <= 1
-    assert membership.progress_of(Ball(0.1), 0.0, 0.0999) == 1, "a share that a file rounds down"
-    start = membership.progress_of(CAVE, *kept_shares(CAVE.shares, 0.0))
+    assert membership.annealing_progress(Ball(0.1), 0.0, 0.0999) == 1, "a share that a file rounds down"
+    start = membership.annealing_progress(CAVE, *kept_shares(CAVE.shares, 0.0))
     assert start == 0, "cave's clusters count from the first move on"
 
 
@@ -101,7 +101,7 @@ def test_a_sampler_that_asks_for_images_is_left_out_with_the_reason(comparisons)
     sets = candidate_sets(
         comparisons, OWN, {"asking": (asking, 1.0), "ball": (Ball(0.5), 1.0)}, seed=0, temperature=0.2
     )
-    assert sets.faults == {"asking": "sampler asking asks which images the rows are of, which snapshots do not say"}
+    assert sets.faults == {"asking": "sampler asking needs the images of the rows, which snapshots do not hold"}
     assert sets.chosen.keys() == {"ball"}
 
 

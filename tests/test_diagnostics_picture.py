@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,14 +12,14 @@ import torch.nn.functional as F
 from settings import load
 from stated import stated_params
 
-from annulus.compare.picture import main
-from annulus.diagnostics.measures import Run, Snapshot
-from annulus.diagnostics.picture import svg, svg_of_annealing
-from annulus.diagnostics.scene import moments_of, scene_of
+from annulus.diagnostics.measures import RunSnapshots, Snapshot
+from annulus.diagnostics.picture import annealing_svg, svg
+from annulus.diagnostics.scene import build_moments, build_scene
 from annulus.errors import InputError
 from annulus.files.images import UNLABELLED, ImageSet, save_images
 from annulus.files.store import Resident
 from annulus.negatives.samplers import Ring
+from annulus_lab.compare.picture import main
 
 IMAGES, QUERIES = 300, 6
 
@@ -33,18 +34,19 @@ def run():
     self_index = torch.arange(QUERIES) * 7
     queries = F.normalize(rows[self_index] + 0.01 * torch.randn(QUERIES, 3, generator=random), dim=1)
     snapshot = Snapshot(1, queries, queries, rows, rows, self_index, whole=True, crossed=False)
-    return Run([snapshot], torch.arange(IMAGES), self_index, IMAGES, 0.2)
+    return RunSnapshots([snapshot], torch.arange(IMAGES), self_index, IMAGES, 0.2)
 
 
 @pytest.fixture
 def samplers():
     tree = load({}).samplers
-    return tree.model_copy(update={"cave": replace(tree.cave, clusters=40)})
+    cave = replace(tree.cave, clusters=40)
+    return SimpleNamespace(uniform=tree.uniform, ball=tree.ball, ring=tree.ring, cave=cave)
 
 
 @pytest.fixture
 def scene(run, samplers):
-    return scene_of(run, LABELS, samplers, seed=0)
+    return build_scene(run, LABELS, vars(samplers), seed=0)
 
 
 def test_the_sets_are_the_closest_ranks_angles_are_true_and_the_query_s_cluster_is_on_the_left(run, scene):
@@ -75,19 +77,20 @@ def test_the_sets_are_the_closest_ranks_angles_are_true_and_the_query_s_cluster_
 def test_the_query_is_one_of_the_last_snapshot_that_finds_its_own_row_within_the_inner_ball(run, samplers, scene):
     last = run.snapshots[0]
     before = replace(last, queries=-last.queries)
-    assert torch.equal(scene_of(replace(run, snapshots=[before, last]), LABELS, samplers, seed=0).angle, scene.angle)
+    later = build_scene(replace(run, snapshots=[before, last]), LABELS, vars(samplers), seed=0)
+    assert torch.equal(later.angle, scene.angle)
     for place in range(QUERIES):
         queries = -last.queries
         queries[place] = last.queries[place]
         alone = replace(run, snapshots=[replace(last, queries=queries)])
-        assert scene_of(alone, LABELS, samplers, seed=0).query == place
+        assert build_scene(alone, LABELS, vars(samplers), seed=0).query == place
 
 
 def test_of_many_snapshots_five_are_shown_from_the_first_to_the_last(run, samplers, scene):
     many = replace(run, snapshots=[replace(run.snapshots[0], epoch=epoch) for epoch in range(9)])
     shares = {"inner_share": samplers.ring.inner, "outer_share": samplers.ring.outer}
     curve = {epoch: dict(shares) for epoch in range(9)}
-    moments = moments_of(many, curve, LABELS, samplers.ring, scene.query, seed=0)
+    moments = build_moments(many, curve, LABELS, samplers.ring, scene.query, seed=0)
     assert [moment.epoch for moment in moments] == [0, 2, 4, 6, 8]
 
 
@@ -96,36 +99,36 @@ def test_the_annealed_set_has_the_shares_of_its_epoch_around_the_same_query(run,
     halfway = {"inner_share": samplers.ring.inner / 2, "outer_share": (1 + samplers.ring.outer) / 2}
     curve = {1: halfway, 4: {"inner_share": samplers.ring.inner, "outer_share": samplers.ring.outer}}
     both = replace(run, snapshots=[early, late])
-    moments = moments_of(both, curve, LABELS, samplers.ring, scene.query, seed=0)
+    moments = build_moments(both, curve, LABELS, samplers.ring, scene.query, seed=0)
     assert [moment.epoch for moment in moments] == [1, 4]
     assert [int(moment.members.sum()) for moment in moments] == [164 - 1, 27]  # of 299 rows 1 to 164, 2 to 29
     assert torch.equal(moments[1].members, scene.members["ring"])
     assert torch.equal(moments[1].angle, scene.angle)
-    drawn = svg_of_annealing(moments)
+    drawn = annealing_svg(moments)
     assert "closest 55 % without 0.5 %" in drawn
     assert "closest 10 % without 1 %" in drawn
     with pytest.raises(InputError, match="curve has no epoch 4"):
-        moments_of(both, {1: halfway}, LABELS, samplers.ring, scene.query, seed=0)
+        build_moments(both, {1: halfway}, LABELS, samplers.ring, scene.query, seed=0)
 
 
 def test_without_classes_nothing_is_said_of_them(run, samplers):
     none = torch.full_like(LABELS, UNLABELLED)
-    scene = scene_of(run, none, samplers, seed=0)
+    scene = build_scene(run, none, vars(samplers), seed=0)
     assert set(scene.same_class_percent.values()) == {None}
     curve = {1: {"inner_share": samplers.ring.inner, "outer_share": samplers.ring.outer}}
     first = replace(run, snapshots=[replace(run.snapshots[0], epoch=1)])
-    for drawn in (svg(scene), svg_of_annealing(moments_of(first, curve, none, samplers.ring, scene.query, seed=0))):
+    for drawn in (svg(scene), annealing_svg(build_moments(first, curve, none, samplers.ring, scene.query, seed=0))):
         assert "class" not in re.sub(r' class="\w"', "", drawn)
 
 
 def test_a_run_without_such_a_picture_is_refused(run, samplers, tmp_path):
     queries = -run.snapshots[0].queries
     far = replace(run, snapshots=[replace(run.snapshots[0], queries=queries)])
-    with pytest.raises(InputError, match="none of 6 queries finds its own row within the inner ball; train longer"):
-        scene_of(far, LABELS, samplers, seed=0)
-    narrow = samplers.model_copy(update={"ring": Ring(inner=0.001, outer=0.1)})
+    with pytest.raises(InputError, match="none of 6 queries has its own row within the inner ball; train longer"):
+        build_scene(far, LABELS, vars(samplers), seed=0)
+    narrow = vars(samplers) | {"ring": Ring(inner=0.001, outer=0.1)}
     with pytest.raises(InputError, match=r"no picture: .*hold none of the memory's 299 other rows"):
-        scene_of(run, LABELS, narrow, seed=0)
+        build_scene(run, LABELS, narrow, seed=0)
     stated_params(tmp_path / "params.yaml")
     with pytest.raises(InputError, match=r"snapshots/50\.safetensors is missing"):
         main(["--root", str(tmp_path), "--svg", str(tmp_path / "a.svg")])
@@ -140,7 +143,7 @@ def test_the_command_draws_the_snapshots_that_dvc_lock_names_and_no_others(run, 
     save_images(tmp_path / "data/main/images/train.safetensors", images)
     (tmp_path / "data/main/snapshots").mkdir()
     (tmp_path / "data/main/snapshots/50.safetensors").write_bytes(b"snapshots")
-    monkeypatch.setattr("annulus.compare.picture.load_run", lambda path, temperature: run)
+    monkeypatch.setattr("annulus_lab.compare.picture.load_run", lambda path, temperature: run)
     content = b"snapshots" if locked == "this run" else b"others"
     listed = json.dumps([{"md5": hashlib.md5(content).hexdigest(), "relpath": "50.safetensors"}])
     outs = [{"path": "data/main/snapshots", "md5": f"{hashlib.md5(listed.encode()).hexdigest()}.dir"}]
@@ -157,6 +160,6 @@ def test_the_command_draws_the_snapshots_that_dvc_lock_names_and_no_others(run, 
         main(["--root", str(tmp_path), "--svg", str(drawn), "--annealing"])
         assert "closest 55 % without 0.5 %" in drawn.read_text()
     else:
-        with pytest.raises(InputError, match=r"data/main/snapshots is not what dvc\.lock names; `dvc checkout` brings"):
+        with pytest.raises(InputError, match=r"data/main/snapshots differs from dvc\.lock; `dvc checkout` brings"):
             main(["--root", str(tmp_path), "--svg", str(drawn)])
         assert not drawn.exists()

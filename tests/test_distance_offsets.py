@@ -7,15 +7,15 @@ import pytest
 from by_path import script
 from settings import CPU, SMALL, load, stripes
 
-from annulus.config.resolved import RUN, resolved
 from annulus.files.images import save_images
-from annulus.studies.distance import offsets
-from annulus.studies.distance.offsets import OffsetInputs, evaluate_offset, training_state
-from annulus.studies.information import held_out
-from annulus.studies.measured import Outcome
-from annulus.studies.outcomes import metrics_row
-from annulus.studies.runs import load_splits, probe, trial_of
 from annulus.training.setup import build_training
+from annulus_lab.config.resolved import RUN, resolved
+from annulus_lab.studies.distance import offsets
+from annulus_lab.studies.distance.offsets import OffsetInputs, evaluate_offset, training_state
+from annulus_lab.studies.information import held_out
+from annulus_lab.studies.measured import Outcome
+from annulus_lab.studies.outcomes import metrics_row
+from annulus_lab.studies.runs import build_trial, load_splits, probe
 
 PATCHES = {
     "method": "simclr",
@@ -51,14 +51,14 @@ def test_each_set_is_probed_with_the_encoder_that_saw_patches_of_the_large_image
     assert {"one", "two"} <= states if inputs == "views" else not {"one", "two"} & states
     assert found["one"]["history"] != other["one"]["history"]
 
-    large, trial = load_splits(folders["large"]), trial_of(tree, 0)
+    large, trial = load_splits(folders["large"]), build_trial(tree, 0)
     training = build_training(trial.run, large.train, large.validation, CPU)
     history = training.run()
     shared_nats = held_out(training, large.test, 32, 0)
     for name, folder in probes.items():
         splits = load_splits(folder)
         accuracies, right = probe(training, splits, trial)
-        assert found[name]["metrics"] == training.metrics() | shared_nats | accuracies
+        assert found[name]["metrics"] == training.metrics | shared_nats | accuracies
         assert found[name]["right"] == right
         assert {len(bits) for bits in right.values()} == {len(splits.test)}
         assert found[name]["history"] == history

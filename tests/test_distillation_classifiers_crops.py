@@ -5,8 +5,8 @@ import math
 
 import torch
 
-from annulus.studies.distillation.classifiers.crops import padded_crops
-from annulus.views.shown import Shown
+from annulus.views.batch_share import BatchShare
+from annulus_lab.studies.distillation.classifiers.crops import padded_crops
 
 
 def test_padded_crops_are_windows_of_the_image_in_a_black_frame(generator):
@@ -23,7 +23,9 @@ def test_padded_crops_are_windows_of_the_image_in_a_black_frame(generator):
     assert {mirrored for *_, mirrored in places} == {False, True}
     torch.testing.assert_close(padded_crops(images, 0, 0.0, torch.Generator()), images / 255)
     rows = torch.tensor([1, 4, 5])
-    assert torch.equal(padded_crops(images[rows], 2, 0.5, torch.Generator().manual_seed(3), Shown(rows, 6)), seen[rows])
+    assert torch.equal(
+        padded_crops(images[rows], 2, 0.5, torch.Generator().manual_seed(3), BatchShare(rows, 6)), seen[rows]
+    )
 
 
 def test_every_place_of_the_frame_is_drawn_alike():

@@ -6,11 +6,11 @@ import torch.nn.functional as F
 from torchvision.models.vgg import cfgs, make_layers
 
 from annulus.errors import InputError
-from annulus.studies.distillation.classifiers.config import NAMES
-from annulus.studies.distillation.classifiers.mobilenet import InvertedResidual
-from annulus.studies.distillation.classifiers.network import build_classifier
-from annulus.studies.distillation.classifiers.shufflenet import GroupedBottleneck
-from annulus.studies.distillation.classifiers.wide import PreactivationBlock
+from annulus_lab.studies.distillation.classifiers.config import NAMES
+from annulus_lab.studies.distillation.classifiers.mobilenet import InvertedResidual
+from annulus_lab.studies.distillation.classifiers.network import build_classifier
+from annulus_lab.studies.distillation.classifiers.shufflenet import GroupedBottleneck
+from annulus_lab.studies.distillation.classifiers.wide import PreactivationBlock
 
 # Width of the features, side of the last map of an image of 32 pixels, weights with 100 classes. The weights were
 # counted in the networks of the reference implementation of arXiv:1910.10699 (RepDistiller), run beside this project;

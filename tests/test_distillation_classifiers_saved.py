@@ -7,8 +7,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from annulus.errors import InputError
-from annulus.studies.distillation.classifiers.network import build_classifier
-from annulus.studies.distillation.classifiers.saved import load_classifier, save_classifier
+from annulus_lab.studies.distillation.classifiers.network import build_classifier
+from annulus_lab.studies.distillation.classifiers.saved import load_classifier, save_classifier
 
 STATISTICS = ((0.5, 0.4, 0.3), (0.2, 0.25, 0.3))
 

@@ -9,17 +9,17 @@ import torch
 import torch.nn.functional as F
 from settings import Killed
 
-from annulus.config.params import filled
 from annulus.device.rng import generator as random
 from annulus.errors import InputError
 from annulus.files.images import ImageSet
 from annulus.files.store import Resident
 from annulus.running.checkpoint import Checkpoint
-from annulus.studies.distillation.classifiers.crops import padded_crops
-from annulus.studies.distillation.classifiers.network import build_classifier
-from annulus.studies.distillation.classifiers.objective import Supervised
-from annulus.studies.distillation.classifiers.params import FitParams
-from annulus.studies.distillation.classifiers.training import scores, train
+from annulus_lab.config.params import filled
+from annulus_lab.studies.distillation.classifiers.classifier_params import FitParams
+from annulus_lab.studies.distillation.classifiers.crops import padded_crops
+from annulus_lab.studies.distillation.classifiers.network import build_classifier
+from annulus_lab.studies.distillation.classifiers.objective import Supervised
+from annulus_lab.studies.distillation.classifiers.training import scores, train
 
 CPU, CLASSES = torch.device("cpu"), ("a", "b", "c")
 RATES = {"learning_rate": 0.1, "momentum": 0.9, "weight_decay": 0.01, "schedule": {"at": [0.5], "factor": 0.1}}

@@ -5,8 +5,8 @@ import torch
 from matplotlib.figure import Figure
 from PIL import Image
 
-from annulus.studies.distillation import correlation
-from annulus.studies.distillation.correlation import correlations, difference, save_picture
+from annulus_lab.studies.distillation import correlation
+from annulus_lab.studies.distillation.correlation import correlations, difference, save_picture
 
 
 def test_correlations_are_numpy_s_and_do_not_see_scale_or_offset():

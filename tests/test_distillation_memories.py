@@ -6,16 +6,16 @@ import math
 import pytest
 import torch
 
-from annulus.config.params import filled
 from annulus.device.rng import derive
 from annulus.errors import InputError
 from annulus.negatives.clusters import kmeans
 from annulus.negatives.samplers import Sampler
 from annulus.negatives.selection import Selection
-from annulus.studies.distillation.contrast import build_contrast
-from annulus.studies.distillation.memories import SIDES, ContrastiveDistillation
-from annulus.studies.distillation.objective import kd_loss
-from annulus.studies.distillation.params import ContrastParams
+from annulus_lab.config.params import filled
+from annulus_lab.studies.distillation.contrast import build_contrast
+from annulus_lab.studies.distillation.distillation_params import ContrastParams
+from annulus_lab.studies.distillation.memories import SIDES, ContrastiveDistillation
+from annulus_lab.studies.distillation.objective import kd_loss
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 IMAGES, CLASSES, NEGATIVES, TEMPERATURE = 24, 3, 7, 0.5

@@ -5,22 +5,22 @@ import torch
 from declared import ROOT
 from gloo import together
 
-from annulus.config.params import filled
 from annulus.datasets.shapes import draw_shapes
 from annulus.device.distributed import rank
 from annulus.errors import InputError
 from annulus.files.images import ImageSet
 from annulus.files.store import Resident
-from annulus.studies.distillation.choices import loss_settings
-from annulus.studies.distillation.classifiers.network import build_classifier
-from annulus.studies.distillation.classifiers.objective import Supervised
-from annulus.studies.distillation.classifiers.params import FitParams
-from annulus.studies.distillation.classifiers.training import train
-from annulus.studies.distillation.contrast import build_contrast
-from annulus.studies.distillation.memories import ContrastiveDistillation
-from annulus.studies.distillation.objective import Distillation
-from annulus.studies.distillation.params import ContrastParams, WeightParams
-from annulus.studies.study import OwnStudy
+from annulus_lab.config.params import filled
+from annulus_lab.studies.distillation.classifiers.classifier_params import FitParams
+from annulus_lab.studies.distillation.classifiers.network import build_classifier
+from annulus_lab.studies.distillation.classifiers.objective import Supervised
+from annulus_lab.studies.distillation.classifiers.training import train
+from annulus_lab.studies.distillation.contrast import build_contrast
+from annulus_lab.studies.distillation.distillation_params import ContrastParams, WeightParams
+from annulus_lab.studies.distillation.distillation_study import loss_settings
+from annulus_lab.studies.distillation.memories import ContrastiveDistillation
+from annulus_lab.studies.distillation.objective import Distillation
+from annulus_lab.studies.study import OwnStudy
 
 FIT = {"epochs": 2, "batch_size": 8, "learning_rate": 0.05, "momentum": 0.9, "weight_decay": 5e-4}
 FIT |= {"schedule": {"at": [0.5], "factor": 0.1}, "padding": 1, "flip": 0.5}

@@ -8,24 +8,24 @@ import torch
 import torch.nn.functional as F
 from declared import ROOT
 
-from annulus.config.params import filled
 from annulus.datasets.shapes import draw_shapes
 from annulus.errors import InputError
 from annulus.files.images import ImageSet, load_images, save_images
 from annulus.files.store import Resident
 from annulus.running.checkpoint import Checkpoint
-from annulus.studies.distillation import runs
-from annulus.studies.distillation.choices import DistillationParams, loss_settings
-from annulus.studies.distillation.classifiers.network import build_classifier
-from annulus.studies.distillation.classifiers.params import FitParams
-from annulus.studies.distillation.classifiers.saved import load_classifier, save_classifier
-from annulus.studies.distillation.classifiers.training import Fitted, train
-from annulus.studies.distillation.contrast import build_contrast
-from annulus.studies.distillation.memories import ContrastiveDistillation
-from annulus.studies.distillation.objective import Distillation
-from annulus.studies.distillation.params import ContrastParams, ImagesParams, WeightParams
-from annulus.studies.distillation.runs import Task
-from annulus.studies.study import OwnStudy
+from annulus_lab.config.params import filled
+from annulus_lab.studies.distillation import distillation_runs
+from annulus_lab.studies.distillation.classifiers.classifier_params import FitParams
+from annulus_lab.studies.distillation.classifiers.network import build_classifier
+from annulus_lab.studies.distillation.classifiers.saved import load_classifier, save_classifier
+from annulus_lab.studies.distillation.classifiers.training import FitResult, train
+from annulus_lab.studies.distillation.contrast import build_contrast
+from annulus_lab.studies.distillation.distillation_params import ContrastParams, DistillationImagesParams, WeightParams
+from annulus_lab.studies.distillation.distillation_runs import ClassifierTask
+from annulus_lab.studies.distillation.distillation_study import DistillationParams, loss_settings
+from annulus_lab.studies.distillation.memories import ContrastiveDistillation
+from annulus_lab.studies.distillation.objective import Distillation
+from annulus_lab.studies.study import OwnStudy
 
 CPU = torch.device("cpu")
 STUDY = ROOT / "stages/distillation/params.yaml"
@@ -93,8 +93,8 @@ def test_the_loss_is_labels_answers_and_contrast_weighed_and_the_teacher_stays_a
 def test_a_task_s_seed_decides_everything_and_its_network_normalises_by_the_training_images(images, monkeypatch):
     given = []
     monkeypatch.setenv("DVC_ROOT", str(images))
-    monkeypatch.setattr(runs, "train", lambda *of: given.append(of) or Fitted({}, [], {}))
-    task = Task(settings_of("crd"), images, teacher_file(images))
+    monkeypatch.setattr(distillation_runs, "train", lambda *of: given.append(of) or FitResult({}, [], {}))
+    task = ClassifierTask(settings_of("crd"), images, teacher_file(images))
     for seed in (0, 1):
         task.run(seed, CPU)
     assert [seed for *_, seed, _, _ in given] == [0, 1]
@@ -113,7 +113,7 @@ def test_a_killed_run_goes_on_with_the_same_bits_and_a_teacher_file_is_only_read
     monkeypatch.setenv("DVC_ROOT", str(images / "here"))
     teacher = teacher_file(images)
     content, saved = teacher.read_bytes(), []
-    task = Task(settings_of("crd"), images, teacher)
+    task = ClassifierTask(settings_of("crd"), images, teacher)
     whole, fitted = task.run(0, CPU)
     monkeypatch.setenv("DVC_ROOT", str(images / "elsewhere"))
     save = Checkpoint.save
@@ -137,13 +137,15 @@ def test_a_killed_run_goes_on_with_the_same_bits_and_a_teacher_file_is_only_read
 def test_an_edit_while_seeds_wait_for_a_worker_changes_no_state(images, monkeypatch):
     """A later seed's state would be that of the edited code, and a stage that is killed would go on with it."""
     edits = itertools.count()
-    monkeypatch.setattr(runs, "hash_code", lambda module: {"edited": str(next(edits))})
-    task = Task(settings_of("kd"), images)
+    monkeypatch.setattr(distillation_runs, "hash_code", lambda module: {"edited": str(next(edits))})
+    task = ClassifierTask(settings_of("kd"), images)
     assert task.checkpoint(0, CPU).folder == task.checkpoint(0, CPU).folder
 
 
 def test_another_seed_in_the_list_changes_no_state_of_the_rest(images):
-    one, both = (Task(settings_of("kd") | {"seeds": seeds}, images).checkpoint(0, CPU) for seeds in ([0], [0, 1]))
+    one, both = (
+        ClassifierTask(settings_of("kd") | {"seeds": seeds}, images).checkpoint(0, CPU) for seeds in ([0], [0, 1])
+    )
     assert one.folder == both.folder
 
 
@@ -153,7 +155,9 @@ def test_memories_know_the_steps_of_an_epoch_also_where_a_last_image_is_left_out
     teacher, train_images = teacher_file(images), load_images(images / "train.safetensors")
     fit = filled(FitParams, FIT | {"batch_size": batch_size})
     classifier = build_classifier("resnet8", 4, seed=0)
-    objective = Task(settings_of("mlcpc-005"), images, teacher).objective(classifier, train_images, fit, 0, CPU)
+    objective = ClassifierTask(settings_of("mlcpc-005"), images, teacher).objective(
+        classifier, train_images, fit, 0, CPU
+    )
     train(classifier, objective, train_images, load_images(images / "test.safetensors"), fit, 0, CPU)
     assert objective.contrast.steps == fit.epochs * objective.contrast.epoch_steps
 
@@ -162,19 +166,19 @@ def test_a_teacher_of_other_classes_or_of_another_network_is_refused_before_the_
     monkeypatch.setenv("DVC_ROOT", str(images))
     teacher = teacher_file(images, classes=5)
     with pytest.raises(InputError, match="resnet8 scores 5 classes, and the training images have 4"):
-        Task(settings_of("kd"), images, teacher).run(0, CPU)
+        ClassifierTask(settings_of("kd"), images, teacher).run(0, CPU)
     other = images / "other"
     other.mkdir()
     teacher.with_suffix(".json").write_bytes(teacher_file(other, name="resnet14").with_suffix(".json").read_bytes())
     with pytest.raises(InputError, match=r"teacher.safetensors does not have the shapes of teacher.json"):
-        Task(settings_of("kd"), images, teacher).run(0, CPU)
+        ClassifierTask(settings_of("kd"), images, teacher).run(0, CPU)
     student, taught = build_classifier("resnet8", 4, 0), build_classifier("resnet8", 5, 0)
     with pytest.raises(InputError, match="the teacher resnet8 scores 5 classes, and the student's images have 4"):
         Distillation(
             student, taught, WeightParams(labels=1.0, answers=1.0, answers_temperature=4.0, contrast=0.0), None
         )
     with pytest.raises(ValueError, match=r"dataset 'shape' is none of .*; did you mean 'shapes'"):
-        ImagesParams(dataset="shape", settings={}, train_images=None, test_images=None)
+        DistillationImagesParams(dataset="shape", settings={}, train_images=None, test_images=None)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from annulus.errors import InputError
 from annulus.files.results import write_seeds
 from annulus.files.right import write_right
-from annulus.studies.distillation.table import Students, differences, family, rows, teacher_row
+from annulus_lab.studies.distillation.distillation_tables import Students, differences, family, rows, teacher_row
 
 PAIR = {"name": "small", "teacher": "resnet14", "student": "resnet8"}
 # Which of four test images each seed's student is right of.

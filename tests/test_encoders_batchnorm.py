@@ -1,6 +1,7 @@
 """Grouped batch-norm against one nn.BatchNorm per group, synchronised batch-norm against one process's."""
 
 import copy
+import pickle
 
 import pytest
 import torch
@@ -207,6 +208,118 @@ def test_a_network_without_batch_norm_stays_as_it_is(monkeypatch):
         assert all(mine is theirs for mine, theirs in zip(changed.modules(), parts, strict=True))
 
 
+class Activated(nn.BatchNorm2d):
+    """As timm's BatchNormAct2d: an activation in the batch-norm's forward."""
+
+    def __init__(self, features, **settings):
+        super().__init__(features, **settings)
+        self.act = nn.LeakyReLU(0.3)
+
+    def forward(self, x):
+        return self.act(super().forward(x))
+
+
+class Renewing(Activated):
+    """Statistics by hand: new tensors in place of the old ones, and a count that must be there."""
+
+    def forward(self, x):
+        mean, var = x.mean(dim=(0, 2, 3)), x.var(dim=(0, 2, 3))
+        self.num_batches_tracked += 1
+        self.running_mean = (1 - self.momentum) * self.running_mean + self.momentum * mean.detach()
+        self.running_var = (1 - self.momentum) * self.running_var + self.momentum * var.detach()
+        place = (-1, 1, 1)
+        return self.act((x - mean.view(place)) / (var.view(place) + self.eps).sqrt())
+
+
+class Correcting(Activated):
+    """Batch renormalisation in part: the pass itself reads the running mean."""
+
+    def forward(self, x):
+        before = self.running_mean.clone()
+        return super().forward(x) + before.view(-1, 1, 1)
+
+
+KINDS = {
+    "an activation": Activated(5, momentum=0.7),
+    "a plain average": Activated(5, momentum=None),
+    "no running statistics": Activated(5, track_running_stats=False),
+    "new statistics": Renewing(5),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_batchnorm_with_a_forward_of_its_own_keeps_it_in_groups(name, generator):
+    plain = prepared(copy.deepcopy(KINDS[name]))
+    norm = grouped.convert(copy.deepcopy(plain), groups=3)
+    assert isinstance(norm, type(plain))
+    without_gradient = pickle.loads(pickle.dumps(norm))
+    for _ in range(2):
+        x, weights = unequal(IMAGES, generator)
+        expected, _ = through(plain, x, weights, groups=3)
+        assert_shares_equal([through(norm, x, weights)], expected)
+        with torch.no_grad():
+            near(without_gradient(x), expected["output"])
+    near([*without_gradient.buffers()], [*plain.buffers()])
+    assert norm.momentum == plain.momentum
+    x, _ = unequal(IMAGES, generator)
+    near(norm.eval()(x), plain.eval()(x))
+
+
+def test_each_group_meets_the_running_statistics_of_before_the_batch(generator):
+    """As on as many devices, which exchange nothing within a step."""
+    plain = prepared(Correcting(5))
+    norm, x = grouped.convert(copy.deepcopy(plain), groups=3), unequal(IMAGES, generator)[0]
+    near(norm(x), torch.cat([copy.deepcopy(plain)(rows) for rows in x.chunk(3)]))
+
+
+def test_processes_sharing_the_groups_of_a_forward_of_its_own_equal_one(generator):
+    x, weights = unequal(IMAGES, generator)
+    norm = grouped.convert(prepared(Activated(5)), groups=6)
+    assert_shares_equal(together(through, copy.deepcopy(norm), x, weights), through(norm, x, weights)[0])
+
+
+def test_one_group_leaves_every_layer_as_it_is():
+    plain = nn.Sequential(Activated(3), nn.BatchNorm2d(3))
+    kinds = [type(each) for each in grouped.convert(plain, groups=1)]
+    assert kinds == [Activated, nn.BatchNorm2d]
+
+
+class Conditional(nn.BatchNorm2d):
+    def forward(self, x, condition):
+        return super().forward(x) * condition
+
+
+class Split(nn.BatchNorm2d):
+    def __init__(self, features):
+        super().__init__(features)
+        self.other = nn.BatchNorm2d(features)
+
+
+@pytest.mark.parametrize(
+    ("norm", "said"),
+    [
+        (
+            Conditional(3),
+            r"layer 0 is a Conditional, which takes condition too, and cannot .* take shuffle_groups=1",
+        ),
+        (Split(3), r"layer 0 is a Split, which has a BatchNorm2d inside, and cannot normalise a batch group by group;"),
+    ],
+)
+def test_a_batchnorm_that_cannot_pass_group_by_group_is_refused(norm, said):
+    with pytest.raises(InputError, match=said):
+        grouped.convert(nn.Sequential(norm), groups=2)
+    grouped.convert(nn.Sequential(norm), groups=1)
+
+
+def test_synchronising_refuses_a_forward_that_it_would_lose(monkeypatch):
+    monkeypatch.setattr(batchnorm, "world_size", lambda: 2)
+    with pytest.raises(InputError, match=r"layer 1 is a Activated, which sync .* replace; .*batch_norm 'shuff"):
+        batchnorm.synchronised(nn.Sequential(nn.BatchNorm2d(3), Activated(3)))
+    own, plain = nn.SyncBatchNorm(3), nn.BatchNorm2d(3, eps=0.1)
+    batchnorm.synchronised(nn.Sequential(own, plain))
+    assert (type(own), type(plain), plain.eps) == (nn.SyncBatchNorm, SyncBatchNorm, 0.1)
+
+
 def test_converting_keeps_weights_statistics_names_and_settings(generator):
     plain, x = network(), torch.rand(8, 3, 4, 4, generator=generator)
     plain(x)
@@ -230,11 +343,12 @@ def test_converting_keeps_weights_statistics_names_and_settings(generator):
 
 
 def test_layers_that_learn_together_learn_what_each_learns_alone(generator):
+    """Of three momenta, one of them a plain average with a count of its own."""
     x = torch.rand(8, 3, 4, 4, generator=generator)
     alone, joined = (grouped.convert(network(), groups=2) for _ in range(2))
-    with pytest.raises(AssertionError, match="differ in groups or momentum"), grouped.learning(grouped.grouped(joined)):
-        pass
-    alone[0][1].momentum = joined[0][1].momentum = joined[3].momentum
+    for each in (alone, joined):
+        each[4].momentum = None
+        each[4].num_batches_tracked += 5
     start = joined[3].running_mean.clone()
     alone(x)
     with grouped.learning(grouped.grouped(joined)):
@@ -246,6 +360,18 @@ def test_layers_that_learn_together_learn_what_each_learns_alone(generator):
     with grouped.learning(grouped.grouped(joined.eval())):
         joined(x)
     assert torch.equal(joined[3].running_mean, alone[3].running_mean), "in evaluation nothing is learned"
+
+
+def test_two_plain_averages_have_counts_of_their_own(generator):
+    x = torch.rand(8, 5, generator=generator)
+    plain = nn.Sequential(nn.BatchNorm1d(5, momentum=None), nn.BatchNorm1d(5, momentum=None))
+    plain[1].num_batches_tracked += 7
+    joined = grouped.convert(copy.deepcopy(plain), groups=2)
+    with grouped.learning(grouped.grouped(joined)):
+        joined(x)
+    for rows in x.chunk(2):
+        plain(rows)
+    near([*joined.buffers()], [*plain.buffers()], atol=1e-6)
 
 
 def test_statistics_of_groups_stay_in_one_place(generator):

@@ -12,7 +12,8 @@ from torchvision import models
 
 from annulus.device.rng import first_weights
 from annulus.encoders import resnet
-from annulus.encoders.encoder import Encoder, EncoderConfig, SplitEncoder, build_encoder, load_encoder, save_encoder
+from annulus.encoders.encoder import Encoder, EncoderConfig, SplitEncoder, build_encoder
+from annulus.encoders.saved import load_encoder, save_encoder
 from annulus.errors import InputError
 from annulus.views.splits import ColourSplit, FrequencySplit
 

@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from annulus.device.rng import first_weights
-from annulus.encoders.encoder import EncoderConfig, build_encoder, save_encoder
+from annulus.encoders.encoder import EncoderConfig, build_encoder
 from annulus.encoders.extract import encode, extract, extract_features
 from annulus.encoders.features import Features, check_same_classes, load_features, save_features
 from annulus.encoders.module_encoder import ModuleEncoder
+from annulus.encoders.saved import save_encoder
 from annulus.errors import InputError
 from annulus.files.images import ImageSet, save_images
 from annulus.files.store import Resident

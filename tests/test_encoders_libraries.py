@@ -11,8 +11,9 @@ import yaml
 from safetensors import SafetensorError
 from test_detection_levels import CONFIG, trained
 
-from annulus.encoders.encoder import Encoder, build_encoder, save_encoder
+from annulus.encoders.encoder import Encoder, build_encoder
 from annulus.encoders.libraries import backbone_state, export, usage
+from annulus.encoders.saved import save_encoder
 from annulus.errors import InputError
 from annulus.export.command import main
 from annulus.files import packed

@@ -1,10 +1,15 @@
 """The momentum copy: entry by entry, head included, buffers its own, no gradient."""
 
+from functools import partial
+from types import MethodType
+
 import pytest
 import torch
+from torch import nn
 
 from annulus.encoders.encoder import EncoderConfig, build_encoder
 from annulus.encoders.momentum import Following, momentum_copy
+from annulus.errors import InputError
 
 CONFIG = EncoderConfig("alexnet", "imagenet", "mlp-bn", 6, 32, None, mean=(0.5, 0.4, 0.3), std=(0.2, 0.3, 0.2))
 
@@ -68,3 +73,119 @@ def test_no_gradient_reaches_the_copy_and_updates_reach_no_graph(encoder, views)
     copy.head = torch.nn.Identity()
     with pytest.raises(AssertionError, match="other layers than its encoder"):
         Following(copy, encoder)
+
+
+def network():
+    return nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+
+
+def by_closure(net):
+    old = net.forward
+    net.forward = lambda x: 2 * old(x)
+
+
+def by_default(net):
+    net[1].forward = lambda x, layer=net[1]: nn.functional.linear(x, layer.weight)
+
+
+def by_name(net):
+    exec("net.forward = lambda x: [net[0](row) for row in x]", names := {"net": net})
+    assert names["net"] is net
+
+
+def by_weight(net):
+    weight = net[0].weight
+    net[0].again = [lambda x: x @ weight]
+
+
+def by_hook(net):
+    net[0].register_forward_hook(lambda layer, given, found: net[1](found))
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        (by_closure, "forward"),
+        (by_default, "1.forward"),
+        (by_name, "forward"),
+        (by_weight, "0.again"),
+        (by_hook, "0._forward_hooks"),
+    ],
+)
+def test_a_function_whose_copy_would_call_the_encoder_is_refused(change, place):
+    net = network()
+    change(net)
+    with pytest.raises(InputError, match=f"^{place} holds a function that calls the encoder itself.*types.MethodType"):
+        momentum_copy(net)
+
+
+def of_a_method(net):
+    net.forward = MethodType(lambda self, x: self[1](self[0](x)).tanh(), net)
+
+
+def of_a_partial(net):
+    net.forward = partial(lambda layers, x: layers[1](layers[0](x)).tanh(), net)
+
+
+def of_another(net):
+    other = nn.Linear(3, 3)
+    net[0].forward = lambda x: other(x) + 1
+    net[1].act = nn.functional.relu
+    net[1].register_forward_hook(lambda layer, given, found: found.tanh())
+
+
+def of_the_compiler(net):
+    net.compile(backend="eager")
+
+
+@pytest.mark.parametrize("change", [of_a_method, of_a_partial, of_another, of_the_compiler])
+def test_a_changed_forward_that_follows_its_copy_is_taken(change):
+    net, x = network(), torch.rand(4, 3)
+    change(net)
+    copy = momentum_copy(net)
+    assert_equal(copy(x), net(x))
+    for weight in net.parameters():
+        weight.data += 1
+    assert not torch.equal(copy(x), net(x))
+
+
+def test_a_compiled_network_is_taken():
+    net = torch.compile(network(), backend="eager")
+    copy, x = momentum_copy(net), torch.rand(4, 3)
+    before = copy(x)
+    for weight in net.parameters():
+        weight.data += 1
+    assert_equal(copy(x), before)
+
+
+def with_spectral_norm():
+    layer = nn.utils.spectral_norm(nn.Linear(3, 3))
+    layer(torch.rand(2, 3))
+    return layer
+
+
+def with_a_generator():
+    net = network()
+    net.rows = (row for row in [1])
+    return net
+
+
+@pytest.mark.filterwarnings("ignore:.*weight_norm:FutureWarning")
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (lambda: nn.utils.weight_norm(nn.Linear(3, 3)), "0.weight is computed from .* torch.nn.utils.parametrizations"),
+        (with_spectral_norm, "0.weight is computed from other tensors, and cannot be copied for the keys; in place of"),
+        (lambda: nn.LazyLinear(3), "0.weight waits for a first batch, .* pass a batch through the network first"),
+        (nn.LazyBatchNorm1d, "0.weight waits for a first batch, and its copy for the keys would draw other numbers; "),
+        (with_a_generator, "the encoder cannot be copied for the keys .cannot pickle 'generator' object.; give a netw"),
+    ],
+)
+def test_a_network_that_cannot_be_copied_is_a_sentence(made, said):
+    with pytest.raises(InputError, match=said):
+        momentum_copy(nn.Sequential(made()))
+
+
+def test_weight_norm_as_a_parametrization_is_taken():
+    net, x = nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(3, 3))), torch.rand(4, 3)
+    assert_equal(momentum_copy(net)(x), net(x))

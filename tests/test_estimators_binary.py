@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from annulus.bounds.alpha import mlcpc_lower_alpha
-from annulus.studies.estimators.binary import cpc_of_batch, mlcpc_of_batch, moments
-from annulus.studies.estimators.bounds import cpc, mlcpc, off_diagonal
-from annulus.studies.estimators.toys import binary_pair
+from annulus_lab.studies.estimators.binary import cpc_of_batch, mlcpc_of_batch, moments
+from annulus_lab.studies.estimators.bounds import cpc, mlcpc, off_diagonal
+from annulus_lab.studies.estimators.toys import binary_pair
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 

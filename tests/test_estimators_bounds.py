@@ -9,7 +9,7 @@ import torch
 from annulus.bounds.alpha import CPC, MLCPC
 from annulus.bounds.bound import present
 from annulus.bounds.infonce import InfoNCE
-from annulus.studies.estimators.bounds import (
+from annulus_lab.studies.estimators.bounds import (
     INFONCE,
     NWJ,
     BarberAgakov,
@@ -19,8 +19,8 @@ from annulus.studies.estimators.bounds import (
     mlcpc,
     off_diagonal,
 )
-from annulus.studies.estimators.critics import Ideal
-from annulus.studies.estimators.toys import DiscreteTable
+from annulus_lab.studies.estimators.critics import Ideal
+from annulus_lab.studies.estimators.toys import DiscreteTable
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness", "in_float64")
 

@@ -8,11 +8,11 @@ import torch
 from plain_objectives import plain_estimate
 
 from annulus.device.rng import derive, generator
-from annulus.studies.estimators import conditional as module
-from annulus.studies.estimators.conditional import Conditional, Run
-from annulus.studies.estimators.critics import Separable
-from annulus.studies.estimators.params import ConditionalParams, ConditionalVariant
-from annulus.studies.estimators.toys import CorrelatedGaussians
+from annulus_lab.studies.estimators import conditional as module
+from annulus_lab.studies.estimators.conditional import Conditional, CriticRun
+from annulus_lab.studies.estimators.critics import Separable
+from annulus_lab.studies.estimators.estimators_params import ConditionalParams, ConditionalVariant
+from annulus_lab.studies.estimators.toys import CorrelatedGaussians
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness", "in_float64")
 
@@ -63,7 +63,7 @@ def critic(seed: int, score: str) -> Separable:
 def trained_critic(conditional: Conditional, run: int) -> Separable:
     """A run's critic as it is now."""
     found = critic(0, conditional.variant.score)
-    for network, ensemble in ((found.of_x, conditional.of_x), (found.of_y, conditional.of_y)):
+    for network, ensemble in ((found.x_network, conditional.x_network), (found.y_network, conditional.y_network)):
         state = {name: stacked[run] for name, stacked in zip(ensemble.names, ensemble.stacked, strict=True)}
         network.load_state_dict(state)
     return found
@@ -71,7 +71,7 @@ def trained_critic(conditional: Conditional, run: int) -> Separable:
 
 def plain_scores(critic: Separable, x: torch.Tensor, y: torch.Tensor, score: str) -> torch.Tensor:
     """Products of embeddings, of length 1 and divided by the temperature for a cosine."""
-    of_x, of_y = critic.of_x(x), critic.of_y(y)
+    of_x, of_y = critic.x_network(x), critic.y_network(y)
     if score != "cosine":
         return of_x @ of_y.T
     return (of_x @ of_y.T) / (of_x.norm(dim=1)[:, None] * of_y.norm(dim=1)) / 0.5
@@ -93,7 +93,7 @@ def closest(found: Separable, x: torch.Tensor, y: torch.Tensor, own: int, percen
 @each_score
 def test_a_run_is_adam_on_infonce_of_all_points_embedded_anew_at_each_step(score, draws):
     """A loop over batches with the draws that were made: gradients go through the query, its own y and the others'."""
-    runs = [Run(100, 3), Run(10, 4)]
+    runs = [CriticRun(100, 3), CriticRun(10, 4)]
     conditional, epochs = Conditional(TOY, runs, settings(), variant(score)), []
     conditional.train(epochs.append)
     assert epochs == list(range(EPOCHS))
@@ -125,7 +125,7 @@ def test_a_run_is_adam_on_infonce_of_all_points_embedded_anew_at_each_step(score
 def test_negatives_are_all_of_the_closest_share_of_their_run_and_never_the_own_point(score, warm_start, first, draws):
     """By the weights of each of two steps and by the last ones; after a warm start, in the second step only."""
     params = settings(negatives=1500, epochs=2, batch_size=POINTS, draws=1)  # enough to meet every member of a set
-    runs = [Run(100, 0), Run(10, 0), Run(50, 7)]
+    runs = [CriticRun(100, 0), CriticRun(10, 0), CriticRun(50, 7)]
     conditional = Conditional(TOY, runs, params, variant(score, warm_start))
     critics = [critic(run.seed, score) for run in runs]
     conditional.train(lambda epoch: critics.extend(trained_critic(conditional, run) for run in range(3)))
@@ -145,13 +145,13 @@ def test_negatives_are_all_of_the_closest_share_of_their_run_and_never_the_own_p
 def test_an_estimate_is_the_mean_over_points_and_repeated_draws_in_float64(score, draws):
     torch.set_default_dtype(torch.float32)
     percents = [100, 10]
-    conditional = Conditional(TOY, [Run(percent, 5) for percent in percents], settings(draws=3), variant(score))
+    conditional = Conditional(TOY, [CriticRun(percent, 5) for percent in percents], settings(draws=3), variant(score))
     conditional.train()
     draws.index.clear(), draws.rows.clear()
     found = conditional.estimates(percents)
     with torch.no_grad():  # embedded together, since batched or not they differ by rounding in float32
-        x = conditional._scaled(conditional.of_x(conditional.x)).double()
-        y = conditional._scaled(conditional.of_y(conditional.y)).double()
+        x = conditional._scaled(conditional.x_network(conditional.x)).double()
+        y = conditional._scaled(conditional.y_network(conditional.y)).double()
     for run in range(2):
         scores = x[run] @ y[run].T
         torch.testing.assert_close(
@@ -168,9 +168,9 @@ def test_an_estimate_is_the_mean_over_points_and_repeated_draws_in_float64(score
 def test_a_critic_that_ignores_its_inputs_estimates_nothing_to_the_last_digit():
     """Collapsed critics are what table 3 of mutualinfo measures: the rounding of log K must not show."""
     torch.set_default_dtype(torch.float32)
-    conditional = Conditional(TOY, [Run(10, 0)], settings(), variant("distance"))
+    conditional = Conditional(TOY, [CriticRun(10, 0)], settings(), variant("distance"))
     with torch.no_grad():
-        for ensemble in (conditional.of_x, conditional.of_y):
+        for ensemble in (conditional.x_network, conditional.y_network):
             for name, stacked in zip(ensemble.names, ensemble.stacked, strict=True):
                 if name.endswith("weight"):
                     stacked.zero_()
@@ -179,7 +179,7 @@ def test_a_critic_that_ignores_its_inputs_estimates_nothing_to_the_last_digit():
 
 def test_unseen_points_are_others_of_the_same_toy_and_it_is_they_that_are_measured():
     """A critic that has learnt its few points by heart finds them better than any others."""
-    conditional = Conditional(TOY, [Run(100, seed) for seed in range(3)], settings(epochs=40), variant("product"))
+    conditional = Conditional(TOY, [CriticRun(100, seed) for seed in range(3)], settings(epochs=40), variant("product"))
     conditional.train()
     known, others = (conditional.estimates([100] * 3, unseen) for unseen in (False, True))
     for seen, unseen in zip(known, others, strict=True):
@@ -187,7 +187,7 @@ def test_unseen_points_are_others_of_the_same_toy_and_it_is_they_that_are_measur
 
 
 def test_unseen_points_are_others_for_each_draw(draws):
-    conditional = Conditional(TOY, [Run(50, 5), Run(100, 7)], settings(draws=3), variant("product"))
+    conditional = Conditional(TOY, [CriticRun(50, 5), CriticRun(100, 7)], settings(draws=3), variant("product"))
     draws.index.clear(), draws.rows.clear()
     found = conditional.estimates([50, 100], unseen=True)
     for run, seed in enumerate([5, 7]):

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from annulus.studies.estimators.critics import Ideal, Joint, Separable, mlp
-from annulus.studies.estimators.toys import DiscreteTable
+from annulus_lab.studies.estimators.critics import Ideal, Joint, Separable, mlp
+from annulus_lab.studies.estimators.toys import DiscreteTable
 
 DIMS = 3
 
@@ -35,16 +35,18 @@ def test_separable_is_the_product_of_a_network_of_x_and_another_of_y(points):
     critic, (x, y) = Separable(DIMS, 8, 2, 6), points
     for i in range(5):
         for j in range(4):
-            expected = sum(a * b for a, b in zip(critic.of_x(x[i]).tolist(), critic.of_y(y[j]).tolist(), strict=True))
+            expected = sum(
+                a * b for a, b in zip(critic.x_network(x[i]).tolist(), critic.y_network(y[j]).tolist(), strict=True)
+            )
             assert critic(x, y)[i, j].item() == pytest.approx(expected, rel=1e-12)
-    assert not torch.equal(critic.of_x(x), critic.of_y(x))
+    assert not torch.equal(critic.x_network(x), critic.y_network(x))
 
 
 def test_with_a_temperature_separable_is_the_cosine_divided_by_it(points):
     x, y = points
     for temperature in (0.07, 2.5):
         critic = Separable(DIMS, 8, 2, 6, temperature)
-        cosine = nn.functional.cosine_similarity(critic.of_x(x)[:, None], critic.of_y(y)[None], dim=2)
+        cosine = nn.functional.cosine_similarity(critic.x_network(x)[:, None], critic.y_network(y)[None], dim=2)
         torch.testing.assert_close(critic(x, y), cosine / temperature, rtol=1e-12, atol=1e-12)
         torch.testing.assert_close(critic.embed_x(x) @ critic.embed_y(y).T, critic(x, y))
 
@@ -54,8 +56,8 @@ def test_joint_is_an_mlp_of_the_concatenation_with_the_same_weights(points, laye
     critic, (x, y) = Joint(DIMS, 8, layers), points
     plain = mlp(2 * DIMS, 8, layers, 1)
     state = {f"{index}.{name}": None for index in range(0, 2 * layers + 1, 2) for name in ("weight", "bias")}
-    state["0.weight"] = torch.cat([critic.of_x.weight, critic.of_y.weight], dim=1)
-    state["0.bias"] = critic.of_x.bias
+    state["0.weight"] = torch.cat([critic.x_layer.weight, critic.y_layer.weight], dim=1)
+    state["0.bias"] = critic.x_layer.bias
     state |= dict(zip(list(state)[2:], critic.rest.parameters(), strict=True))
     plain.load_state_dict(state)
     for i in range(5):
@@ -67,11 +69,11 @@ def test_joint_starts_as_a_layer_of_the_concatenation_does():
     """Uniform within 1/sqrt(inputs), as torch starts nn.Linear: the largest of many weights is close to that."""
     dims, hidden = 20, 256
     critic, layer = Joint(dims, hidden, 2), nn.Linear(2 * dims, hidden)
-    for weight in (critic.of_x.weight, critic.of_y.weight):
+    for weight in (critic.x_layer.weight, critic.y_layer.weight):
         assert weight.abs().max().item() == pytest.approx(layer.weight.abs().max().item(), rel=1e-2)
         assert weight.std().item() == pytest.approx(layer.weight.std().item(), rel=0.05)
         assert abs(weight.mean().item()) < 5 * weight.std().item() / weight.numel() ** 0.5
-    assert critic.of_x.bias.abs().max().item() == pytest.approx((2 * dims) ** -0.5, rel=0.1)
+    assert critic.x_layer.bias.abs().max().item() == pytest.approx((2 * dims) ** -0.5, rel=0.1)
 
 
 def test_ideal_is_the_toy_s_log_ratio_with_nothing_to_train(generator):

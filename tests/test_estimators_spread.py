@@ -8,7 +8,7 @@ import torch
 from plain_objectives import plain_estimate, ranked_others
 
 from annulus.negatives.samplers import Ball, Ring, Uniform
-from annulus.studies.estimators.spread import estimate, spread_over_draws
+from annulus_lab.studies.estimators.spread import estimate, spread_over_draws
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from annulus.negatives.by_rank import ball
-from annulus.studies.estimators.bounds import INFONCE
-from annulus.studies.estimators.supremum import supremum
-from annulus.studies.estimators.toys import CorrelatedGaussians
+from annulus_lab.studies.estimators.bounds import INFONCE
+from annulus_lab.studies.estimators.supremum import supremum
+from annulus_lab.studies.estimators.toys import CorrelatedGaussians
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness", "in_float64")
 

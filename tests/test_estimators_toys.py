@@ -7,7 +7,13 @@ import torch
 from torch.distributions import MultivariateNormal, Normal
 
 from annulus.errors import InputError
-from annulus.studies.estimators.toys import CorrelatedGaussians, DiscreteTable, Staircase, SumOfGaussians, binary_pair
+from annulus_lab.studies.estimators.toys import (
+    CorrelatedGaussians,
+    DiscreteTable,
+    Staircase,
+    SumOfGaussians,
+    binary_pair,
+)
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness", "in_float64")
 

@@ -4,20 +4,20 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from annulus.evals.headlines import Measured
+from annulus.evals.headlines import HeadlineNumber
 from annulus.evals.intervals import over_seeds, verdict
 
 
-def accuracy(rate: float, seeds: range, images: int = 2000) -> Measured:
+def accuracy(rate: float, seeds: range, images: int = 2000) -> HeadlineNumber:
     """Some images are easier than others, to every seed."""
     easy, hardest = np.random.default_rng(0).normal(size=images), stats.norm.ppf(1 - rate) * 2**0.5
     right = {seed: easy + np.random.default_rng(seed).normal(size=images) > hardest for seed in seeds}
-    return Measured({seed: 100 * bits.mean() for seed, bits in right.items()}, right)
+    return HeadlineNumber({seed: 100 * bits.mean() for seed, bits in right.items()}, right)
 
 
 def test_an_accuracy_s_interval_holds_the_test_images_and_is_in_percent():
     found = accuracy(0.6, range(5))
-    of_seeds = Measured(found.values).interval()
+    of_seeds = HeadlineNumber(found.values).interval()
     assert found.interval().mean == pytest.approx(np.mean(list(found.values.values())))
     assert found.interval().half > of_seeds.half
     assert found.interval().half == pytest.approx(1.96 * 100 * (0.6 * 0.4 / 2000) ** 0.5, rel=0.5)
@@ -30,7 +30,7 @@ def test_the_same_runs_do_not_differ_and_a_changed_run_differs_by_what_changed()
     head = {seed: bits.copy() for seed, bits in base.right.items()}
     for bits in head.values():
         bits[:100] = True  # of 2,000, in every seed
-    changed = Measured({seed: 100 * bits.mean() for seed, bits in head.items()}, head)
+    changed = HeadlineNumber({seed: 100 * bits.mean() for seed, bits in head.items()}, head)
     difference, _ = changed.minus(base, same_images=True)
     gain = np.mean([changed.values[seed] - base.values[seed] for seed in base.values])
     assert difference.mean == pytest.approx(gain)
@@ -52,7 +52,7 @@ def test_other_test_images_are_compared_by_seed_and_other_seeds_image_by_image()
     assert not paired
     assert difference.mean == pytest.approx(other.interval().mean - base.interval().mean)
     assert difference.half < other.interval().minus(base.interval()).half, "the images that both saw count once"
-    base, other = Measured({0: 0.0, 1: 1.0}), Measured({5: 14.0, 6: 15.0})
+    base, other = HeadlineNumber({0: 0.0, 1: 1.0}), HeadlineNumber({5: 14.0, 6: 15.0})
     difference, paired = other.minus(base, same_images=True)
     assert (difference.mean, paired) == (14.0, False)
     assert base.minus(base, same_images=True)[1]
@@ -63,20 +63,20 @@ def test_shares_of_few_images_that_differ_alike_in_all_seeds_by_chance_get_no_ve
     """Of 300 images, in the four digits of a metrics file."""
     base = {seed: round(100 * (135 + seed) / 300, 4) for seed in range(seeds)}
     head = {seed: round(100 * (138 + seed) / 300, 4) for seed in range(seeds)}
-    difference, _ = Measured(head, images=300).minus(Measured(base, images=300), same_images=True)
+    difference, _ = HeadlineNumber(head, images=300).minus(HeadlineNumber(base, images=300), same_images=True)
     of_images = 1.96 * 100 * (2 * 0.45 * 0.55 / 300 / seeds) ** 0.5
     assert difference.mean == pytest.approx(1.0, abs=1e-3)
     assert difference.half == pytest.approx(of_images, rel=0.1)
     assert verdict(difference).startswith("within noise")
-    same, _ = Measured(base, images=300).minus(Measured(base, images=300), same_images=True)
+    same, _ = HeadlineNumber(base, images=300).minus(HeadlineNumber(base, images=300), same_images=True)
     assert verdict(same) == "equal"
-    flat = Measured(dict.fromkeys(range(seeds), 45.0), images=300).interval()
+    flat = HeadlineNumber(dict.fromkeys(range(seeds), 45.0), images=300).interval()
     assert flat.half == pytest.approx(of_images / 2**0.5, rel=0.1)
 
 
 def test_shares_that_differ_otherwise_and_other_numbers_keep_the_interval_over_their_seeds():
     base, head = {0: 45.0, 1: 46.0, 2: 44.0}, {0: 47.0, 1: 47.5, 2: 46.5}
     expected = over_seeds([head[seed] - base[seed] for seed in base])
-    assert Measured(head, images=400).minus(Measured(base, images=400), same_images=True)[0] == expected
-    ceiling = [Measured(dict.fromkeys(range(3), nats)) for nats in (2.8332, 3.5)]
+    assert HeadlineNumber(head, images=400).minus(HeadlineNumber(base, images=400), same_images=True)[0] == expected
+    ceiling = [HeadlineNumber(dict.fromkeys(range(3), nats)) for nats in (2.8332, 3.5)]
     assert verdict(ceiling[1].minus(ceiling[0], same_images=True)[0], ("higher", "lower")) == "higher"

@@ -151,10 +151,26 @@ def test_of_one_image_the_interval_holds_the_seeds():
 
 
 def test_the_difference_of_independent_means_is_welchs():
-    base, head = [1.0, 2.0, 4.0], [2.5, 3.0, 9.0, 4.0]
+    base, head = [1.0, 2.0, 4.0, 3.0], [2.5, 3.0, 9.0, 4.0, 1.0]
     found = over_seeds(head).minus(over_seeds(base))
     expected = stats.ttest_ind(head, base, equal_var=False).confidence_interval(0.95)
     assert (found.mean - found.half, found.mean + found.half) == pytest.approx((expected.low, expected.high))
+
+
+@pytest.mark.parametrize("few", [2, 3])
+def test_a_side_of_few_seeds_gives_the_difference_its_degrees_of_freedom(few):
+    """Welch's follow an estimate of two or three numbers: where that is small by chance the interval is too narrow."""
+    random = np.random.default_rng(few)
+    many = over_seeds(random.normal(size=10).tolist())
+    for side in (over_seeds(random.normal(size=few).tolist()) for _ in range(5)):
+        for found in (side.minus(many), many.minus(side)):
+            assert found.freedom == few - 1
+            assert found.half == pytest.approx(stats.t.ppf(0.975, few - 1) * (side.variance + many.variance) ** 0.5)
+    held = [
+        abs((one := over_seeds(a.tolist()).minus(over_seeds(b.tolist()))).mean) <= one.half
+        for a, b in ((random.normal(size=few), random.normal(size=10)) for _ in range(2000))
+    ]
+    assert np.mean(held) >= 0.94
 
 
 def test_a_verdict_says_what_it_could_have_seen():

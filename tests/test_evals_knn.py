@@ -87,7 +87,7 @@ def test_rows_that_are_not_finite_are_refused_whatever_the_chunks(number, name, 
         features = {"bank": clouds(20, seed=1), "queries": clouds(5, seed=2)}
         features[name].layers["pooled"][[3, 4], [0, 2]] = number
         sentence = (
-            rf"^{name} holds NaN or infinity in row 3 \(2 of {rows} rows do\), which is near to nothing; leave such"
+            rf"^{name} holds NaN or infinity in row 3 \(2 of {rows} rows do\), which have no neighbours; omit such"
         )
         with pytest.raises(InputError, match=sentence):
             evaluate_knn(*features.values(), params(3))

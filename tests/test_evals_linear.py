@@ -10,9 +10,10 @@ import torch
 from settings import Killed
 
 from annulus.device.rng import generator
-from annulus.encoders.encoder import EncoderConfig, build_encoder, save_encoder
+from annulus.encoders.encoder import EncoderConfig, build_encoder
 from annulus.encoders.extract import encode, extract
 from annulus.encoders.features import Features, save_features
+from annulus.encoders.saved import save_encoder
 from annulus.errors import InputError
 from annulus.evals import linear
 from annulus.evals.linear import feature_batches, fit, probe_features, probe_views, view_batches
@@ -113,6 +114,17 @@ def test_standardised_features_have_mean_zero_and_variance_one(monkeypatch):
     assert ((features + 1 - probe.mean) / probe.std)[:, 3].abs().max() == 0, "nor does it count in other images"
 
 
+def test_a_feature_that_varies_by_the_rounding_of_float32_alone_counts_for_nothing(generator):
+    """Divided by its own deviation it would be noise of variance 1, and far more in images that differ by more."""
+    varies, rounded = torch.randn(50, generator=generator), 1 + 1e-7 * torch.randn(50, generator=generator)
+    features = torch.stack([varies, rounded], dim=1)
+    assert features[:, 1].std() > 0
+    probe = standardised(features, classes=3)
+    torch.testing.assert_close(probe.std[0], varies.std(correction=0))
+    others = features + torch.tensor([0.0, 0.1])
+    assert ((others - probe.mean) / probe.std)[:, 1].abs().max() == 0
+
+
 def test_the_rate_falls_along_half_a_cosine_or_tenfold_on_a_plateau_of_the_validation_accuracy():
     train = clouds(40, seed=0)
     rates = [row["learning_rate"] for row in run(train, train, setting_scale=scale(epochs=4)).history]
@@ -133,7 +145,7 @@ def test_test_images_decide_nothing_the_seed_the_order_and_patience_needs_a_vali
     )
     assert one == other_images != other_seed
     with pytest.raises(
-        InputError, match=r"^patience 10 waits .* 0 images; give it images, or patience None and drops 0$"
+        InputError, match=r"^patience 10 needs .* 0 images; give it images, or patience None and drops 0$"
     ):
         run(train, train, params(patience=10, drops=1))
     assert torch.get_num_threads() == before
@@ -147,9 +159,7 @@ def test_without_settings_a_probe_is_trained_by_the_stated_ones():
 
 def test_features_have_no_views_to_make_anew():
     train = clouds(20, seed=0)
-    with pytest.raises(
-        InputError, match=r"^inputs 'views' makes each epoch's views of images anew, .*inputs=\"features\"$"
-    ):
+    with pytest.raises(InputError, match=r"^inputs 'views' augments images anew in each epoch, .*inputs=\"features\"$"):
         run(train, train, params(inputs="views"))
 
 

@@ -24,6 +24,27 @@ def test_the_principal_plane_has_the_widest_direction_first_and_keeps_what_lies_
     assert torch.allclose(found, again, atol=1e-4), "a sign of its own"
 
 
+def test_of_one_feature_the_second_coordinate_is_0():
+    features = torch.randn(9, 1, generator=random())
+    expected = torch.stack([(features - features.mean()).squeeze(1), torch.zeros(9)], dim=1).double()
+    torch.testing.assert_close(principal_plane(features), expected)
+
+
+@pytest.mark.parametrize("features", [torch.ones(20, 8), torch.eye(2, 8), torch.ones(1, 8), torch.arange(5.0)[:, None]])
+def test_images_that_umap_cannot_place_get_their_principal_components(features):
+    found = MapSettings("umap").plane(features, random())
+    assert torch.equal(found, principal_plane(features))
+    assert found.shape == (len(features), 2)
+    assert found.isfinite().all()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("umap") is None, reason="umap-learn is not installed")
+def test_umap_places_few_images_and_images_of_equal_direction():
+    for features in (torch.randn(3, 8, generator=random()), torch.rand(20, 1, generator=random()) * torch.ones(20, 8)):
+        assert MapSettings("umap").plane(features, random()).isfinite().all()
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("umap") is None, reason="umap-learn is not installed")
 def test_umap_puts_what_is_similar_together_and_gives_the_same_places_again(untouched_global_randomness):

@@ -14,7 +14,7 @@ from annulus.encoders.extract import extract
 from annulus.encoders.features import Features
 from annulus.errors import InputError
 from annulus.evals.iou import confusion, iou, mean_iou, pixel_accuracy
-from annulus.evals.segmentation import Decoder, SegmentationSettings, seen_masks, segment
+from annulus.evals.segmentation import Decoder, SegmentationSettings, centre_masks, segment
 from annulus.files.images import IGNORED, ImageSet
 from annulus.files.store import Resident
 
@@ -161,7 +161,7 @@ def test_frozen_means_frozen(generator):
     pixels = torch.randint(256, (8, 3, 20, 20), generator=generator, dtype=torch.uint8)
     masks = torch.randint(3, (8, 20, 20), generator=generator, dtype=torch.uint8)
     images = ImageSet(Resident(pixels), torch.zeros(8, dtype=torch.int64), torch.arange(8), ("any",), masks)
-    features, seen = extract(encoder, images, ["map"], CPU), seen_masks(images, 16)
+    features, seen = extract(encoder, images, ["map"], CPU), centre_masks(images, 16)
     assert torch.equal(seen, masks[:, 2:18, 2:18])
     segment(features, seen, features, seen, PARAMS, 0, CPU)
     assert all(torch.equal(value, before[name]) for name, value in encoder.state_dict().items())
@@ -180,4 +180,4 @@ def test_what_cannot_be_segmented_is_named(generator):
             segment(maps, some, test, truth, PARAMS, 0, CPU)
     pixels, zero = torch.zeros(1, 3, 8, 8, dtype=torch.uint8), torch.tensor([0])
     with pytest.raises(InputError, match="have no classes of their pixels; segment a data set that has: objects or"):
-        seen_masks(ImageSet(Resident(pixels), zero, zero, ("any",)), 8)
+        centre_masks(ImageSet(Resident(pixels), zero, zero, ("any",)), 8)

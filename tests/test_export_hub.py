@@ -18,13 +18,17 @@ from stated import stated_text
 from test_detection_levels import CONFIG, trained
 
 import annulus
-from annulus.encoders.encoder import build_encoder, save_encoder
+from annulus.datasets.decode import decode
+from annulus.encoders.encoder import build_encoder
+from annulus.encoders.saved import save_encoder
 from annulus.errors import InputError
 from annulus.export import torchscript, transformers
-from annulus.export.card import About, about_main_line, model_card
+from annulus.export.card import About, model_card
 from annulus.export.command import main
 from annulus.export.folder import write_hub
+from annulus.views.recipe import center_view
 from annulus.views.splits import ColourSplit
+from annulus_lab.export import about_main_line
 
 LAB = {"split": ColourSplit("lab"), "mean": (50.0, 3.0, -8.0), "std": (22.0, 11.0, 17.0)}
 CIFAR = {"architecture": "resnet18", "stem": "cifar"}
@@ -120,7 +124,7 @@ def test_the_main_line_s_checkout_fills_the_card_unless_its_metrics_are_of_other
     (tmp_path / "params.yaml").write_text(params, encoding="utf-8")
     weights = tmp_path / "data/main/encoders/51.safetensors"
     save_encoder(trained(), weights)
-    monkeypatch.setattr("annulus.pipeline.stale.stale", lambda files: [])
+    monkeypatch.setattr("annulus_lab.export.stale", lambda files: [])
 
     def lock() -> None:
         files = sorted(weights.parent.iterdir())
@@ -144,7 +148,7 @@ def test_the_main_line_s_checkout_fills_the_card_unless_its_metrics_are_of_other
     assert about_main_line(weights) == About(seed=51), "of another branch"
     lock()
     assert about_main_line(weights).dataset == "photos"
-    monkeypatch.setattr("annulus.pipeline.stale.stale", lambda files: ["metrics were made with other code"])
+    monkeypatch.setattr("annulus_lab.export.stale", lambda files: ["metrics were made with other code"])
     assert about_main_line(weights) == About(seed=51)
     (tmp_path / "params.yaml").write_text(params.replace("sampler: ring", "sampler: rign", 1), encoding="utf-8")
     assert about_main_line(weights) == About(seed=51), "parameters of no run may name what there is not"
@@ -193,14 +197,23 @@ def test_transformers_loads_the_folder_and_gives_the_same_features(architecture,
         torch.testing.assert_close(found, encoder.pooled(images), atol=1e-5, rtol=1e-5)
 
 
-def test_transformers_processor_normalises_as_the_encoder_does(tmp_path):
+def test_transformers_processor_shows_the_pixels_that_probes_see(tmp_path):
+    """Of smooth photographs; resampled bytes and floats differ by at most two levels."""
     library = pytest.importorskip("transformers", reason="transformers is not installed")
-    transformers.write_transformers(trained(), tmp_path)
-    processor = library.AutoImageProcessor.from_pretrained(tmp_path)
-    pixels = torch.randint(0, 256, (3, 16, 16), dtype=torch.uint8)
-    found = processor(pixels, return_tensors="pt")["pixel_values"]
     encoder = trained()
-    torch.testing.assert_close(found[0], (pixels / 255 - encoder.mean) / encoder.std, atol=1e-5, rtol=1e-5)
+    size = encoder.config.view_size
+    transformers.write_transformers(encoder, tmp_path / "folder", image_size=size + 8)
+    processor = library.AutoImageProcessor.from_pretrained(tmp_path / "folder")
+    for height, width in ((180, 240), (400, 160)):  # whose long sides need no rounding
+        coarse = torch.rand(1, 3, 9, 12, generator=torch.Generator().manual_seed(0))
+        smooth = torch.nn.functional.interpolate(coarse, size=(height, width), mode="bicubic").clamp(0, 1)
+        pixels = (255 * smooth[0]).byte()
+        Image.fromarray(pixels.permute(1, 2, 0).contiguous().numpy()).save(tmp_path / "image.png")
+        stored = torch.from_numpy(decode(tmp_path / "image.png", size + 8).copy()).permute(2, 0, 1)[None]
+        seen = center_view(stored, size)[0]
+        found = processor(pixels, return_tensors="pt")["pixel_values"][0]
+        assert found.shape == seen.shape
+        assert (found * encoder.std + encoder.mean - seen).abs().max() < 2.01 / 255
 
 
 @pytest.mark.parametrize("architecture", transformers.DEPTHS)
@@ -215,10 +228,11 @@ def test_transformers_is_told_the_sizes_of_the_network_and_of_its_input(architec
     assert told["hidden_sizes"] == [shapes[f"layer{stage}.0.{last}.weight"][0] for stage in range(1, 5)]
     assert told["embedding_size"] == shapes["conv1.weight"][0]
     assert told["layer_type"] == ("basic" if last == "conv2" else "bottleneck")
-    told = transformers.processor_config(encoder.config)
+    told = transformers.processor_config(encoder.config, image_size=40)
     assert (told["image_mean"], told["image_std"]) == (list(CONFIG.mean), list(CONFIG.std))
-    assert (told["rescale_factor"], told["size"]) == (1 / 255, {"height": CONFIG.view_size, "width": CONFIG.view_size})
-    assert told["resample"] == Image.Resampling.BICUBIC
+    assert (told["rescale_factor"], told["size"]) == (1 / 255, {"shortest_edge": 40})
+    assert told["crop_size"] == {"height": CONFIG.view_size, "width": CONFIG.view_size}
+    assert told["resample"] == Image.Resampling.BILINEAR
 
 
 @pytest.mark.parametrize(
@@ -276,9 +290,17 @@ def test_an_export_never_replaces_the_encoder_that_it_is_of(tmp_path):
     ):
         before = [file.read_bytes() for file in (source, folder / "model.safetensors", folder / "config.json")]
         (folder / "model.json").write_bytes((folder / "config.json").read_bytes())
-        with pytest.raises(InputError, match="there the export would replace the encoder itself; name another"):
+        with pytest.raises(InputError, match="the export would overwrite the encoder itself; name another"):
             main([str(encoder), "--to", library, str(out)])
         assert before == [file.read_bytes() for file in (source, folder / "model.safetensors", folder / "config.json")]
+
+
+@pytest.mark.parametrize("source", ["/", "..", "n" * 5000])
+@pytest.mark.parametrize("library", ["hub", "timm"])
+def test_a_source_that_is_no_encoder_is_one_sentence(source, library, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="or its JSON is missing or not an encoder of annulus"):
+        main([source, "--to", library])
 
 
 def test_a_folder_that_is_no_encoder_is_one_sentence(tmp_path):

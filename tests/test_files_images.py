@@ -97,5 +97,5 @@ def test_the_next_two_batches_are_prepared_while_one_is_used(generator):
 
 def test_a_packed_file_of_something_else_says_so(tmp_path):
     write_packed(tmp_path / "features.safetensors", {"pooled": torch.zeros(2, 3)}, {"classes": ["a"]})
-    with pytest.raises(InputError, match=r"features.safetensors .* holds no images; give one that `prepare` wrote"):
+    with pytest.raises(InputError, match=r"features.safetensors .* holds no images; give a file that `prepare` wrote"):
         load_images(tmp_path / "features.safetensors")

@@ -11,7 +11,7 @@ import torch
 from by_path import ROOT
 from settings import stripes
 
-from annulus.datasets.parts import Prepared, save_prepared
+from annulus.datasets.parts import DatasetParts, save_prepared
 from annulus.errors import InputError
 from annulus.files.packed import write_packed, write_torch
 from annulus.files.results import atomic_write, read_metrics, rounded, write_metrics, write_table
@@ -58,7 +58,7 @@ def test_a_file_has_the_mode_that_the_umask_gives(tmp_path, umask, mode):
         write_metrics(tmp_path / "knn.json", {"k": 1})
         write_packed(tmp_path / "features.safetensors", {"x": torch.zeros(1)}, {})
         write_torch(tmp_path / "state.pt", {"x": torch.zeros(1)})
-        save_prepared(tmp_path / "images", Prepared(*[stripes(6, 0)] * 3, bad_files=0))
+        save_prepared(tmp_path / "images", DatasetParts(*[stripes(6, 0)] * 3, bad_files=0))
     finally:
         os.umask(before)
     for name in ("knn.json", "features.safetensors", "state.pt", "images/train.safetensors"):
@@ -147,6 +147,8 @@ def test_what_is_in_the_way_is_named_with_the_way_out(tmp_path):
     (tmp_path / "metrics").write_text("a file in the way")
     (tmp_path / "page.json" / "inside").mkdir(parents=True)
     for name, why in (("metrics/knn.json", "File exists"), ("page.json", "Is a directory")):
-        with pytest.raises(InputError, match=rf"cannot write .*{name}: {why}; .*Move what is in the way"):
+        with pytest.raises(
+            InputError, match=rf"cannot write .*{name}: {why}; .*Move the file or folder that is in the way"
+        ):
             write_metrics(tmp_path / name, {"k": 1})
     assert folder_of(tmp_path) == ["metrics", "page.json"]

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from annulus.files.sheets import sheet, tile
+from annulus.files.sheets import sheet, shortened, tile
 
 COLOURS = torch.tensor([[255, 0, 0], [0, 255, 0], [0, 0, 255]], dtype=torch.uint8)
 
@@ -22,6 +22,23 @@ def test_every_picture_is_there_whole_in_rows_and_groups_behind_the_names():
     assert {column - first for _, column in places["g"]} == set(range(32, 42))  # the second group starts 4 further
     names = np.nonzero((found < 128).all(axis=2))[1]
     assert 0 < names.max() < first
+
+
+def test_a_column_without_a_picture_is_a_gap_and_headings_stand_above_theirs():
+    red = tile(COLOURS[0][:, None, None].expand(3, 2, 2), 10)
+    plain, headed = (sheet([("", [red, None, red])] * 2, headings=headings) for headings in (None, {2: "near"}))
+    assert plain.size == (12 + 14 + 8 + 14, 4 + 2 * 14)
+    assert headed.size == (plain.width, plain.height + 13 + 4)
+    pixels = np.asarray(headed)
+    assert np.array_equal(pixels[21:], np.asarray(plain)[4:])
+    assert np.nonzero((pixels[:21] < 128).all(axis=2))[1].min() >= 34
+
+
+def test_a_long_name_is_cut_in_the_middle_and_keeps_its_end():
+    assert shortened("a/b/photograph.jpg") == "photograph.jpg"
+    assert shortened("a_very_long_name_of_a_photograph_0001.png") == "a_very_long_name...001.png"
+    assert shortened("\u732bIMG_0001.jpg", 10) == "...001.jpg"
+    assert shortened("caf\u00e9.png") == "caf\u00e9.png"
 
 
 def test_a_tile_shows_each_pixel_as_a_square():

@@ -3,7 +3,7 @@ import time
 import pytest
 import torch
 
-from annulus.files.subset import even_counts, even_subset, first_of_each, held_out
+from annulus.files.subset import even_counts, even_subset, first_by_class, held_out
 
 
 def counts(labels: torch.Tensor, rows: torch.Tensor) -> list[int]:
@@ -60,7 +60,7 @@ def test_the_first_of_each_class_are_those_of_one_comparison_a_class(classes, ge
     order = order[labels[order] >= 0]
     counts = torch.randint(0, 9, (classes,), generator=generator)
     plain = [order[labels[order] == label][:count] for label, count in enumerate(counts.tolist())]
-    assert torch.equal(first_of_each(labels, order, counts), torch.cat(plain).sort().values)
+    assert torch.equal(first_by_class(labels, order, counts), torch.cat(plain).sort().values)
 
 
 @pytest.mark.parametrize(

@@ -17,13 +17,14 @@ from by_path import ROOT
 from compiled_steps import found
 from gpu_cases import CASES, CHOICES, begun, fits, settings_of
 from pretended_gpu import PretendedGPU
-from settings import CPU, killed_after, read, stripes
+from settings import CPU, killed_after, observer, read, stripes
 
 import annulus
 from annulus import methods, negatives
 from annulus.device import device
 from annulus.negatives import threshold
 from annulus.running.checkpoint import Checkpoint
+from annulus.training.measurement import Measurement
 from annulus.training.setup import build_training
 from annulus.views.recipe import augment
 
@@ -97,7 +98,7 @@ def test_first_losses_of_every_combination_are_those_of_a_cpu(method, sampler, g
         for _ in range(2):
             on_cpu.step(order)
             on_gpu.step(gpu_order)
-        found, expected = on_gpu.measured[2:4].cpu(), on_cpu.measured[2:4]
+        found, expected = (observer(each, Measurement).steps[2:4].cpu() for each in (on_gpu, on_cpu))
         assert expected.isfinite().all()
         torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4, msg=lambda text, case=case: f"{case}: {text}")
 
@@ -192,7 +193,7 @@ def test_a_step_never_waits(case, gpu):
     training.step(order)
     with gpu():
         training.step(order)
-    assert training.measured[2:4, 0].isfinite().all()
+    assert observer(training, Measurement).losses[2:4].isfinite().all()
 
 
 @pytest.mark.skipif(not REAL, reason="nothing is compiled for a pretended GPU")

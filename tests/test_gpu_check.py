@@ -15,12 +15,12 @@ from annulus.device import device as devices
 from annulus.device.machine_code import MachineCode
 from annulus.encoders import grouped_pass
 from annulus.errors import InputError
-from annulus.gpu import agreement, bits, check, clock, compiled, runs
-from annulus.gpu.row import FAST, SLOW, WRONG, Row, against
+from annulus.gpu import agreement, bits, check, clock, kernel_code, trainings
+from annulus.gpu.result import FAST, SLOW, WRONG, CheckResult, against
 from annulus.negatives import threshold
 from annulus.training.loop import Training
 
-SMALL = runs.Sizes(
+SMALL = trainings.Sizes(
     selections=((4, 300),),
     dim=8,
     draws=16,
@@ -45,7 +45,7 @@ def pretended(monkeypatch):
 
     def run(part):
         with PretendedGPU() as gpu, pretended_kernels(gpu):
-            return [Row(*row) for row in check.PARTS[part](gpu.device, SMALL)]
+            return [CheckResult(*row) for row in check.PARTS[part](gpu.device, SMALL)]
 
     return run
 
@@ -69,10 +69,10 @@ def test_kernels_that_spill_are_slow_and_those_that_do_not_compile_are_wrong(mon
             raise answer
         return answer
 
-    three = compiled.forms()[:3]
-    monkeypatch.setattr(compiled, "machine_code", machine_code)
-    monkeypatch.setattr(compiled, "forms", lambda: three)
-    rows = list(compiled.part(torch.device("cuda"), SMALL))
+    three = kernel_code.forms()[:3]
+    monkeypatch.setattr(kernel_code, "machine_code", machine_code)
+    monkeypatch.setattr(kernel_code, "forms", lambda: three)
+    rows = list(kernel_code.part(torch.device("cuda"), SMALL))
     assert [row.verdict for row in rows] == [FAST, SLOW, WRONG]
     assert rows[2].number == "RuntimeError: no ptxas"
 
@@ -101,10 +101,10 @@ def test_parts_that_are_done_do_not_run_again_and_the_file_grows_as_they_end(tmp
 
     def run(name):
         asked.append((name, list(json.loads(out.read_text())["parts"]) if out.exists() else []))
-        return [Row(name, "1 image/s", FAST)]
+        return [CheckResult(name, "1 image/s", FAST)]
 
     assert not check.check(out, 0.0, run)
-    assert "left: one, two; the same command goes on" in capsys.readouterr().out
+    assert "left: one, two; run the same command again to continue" in capsys.readouterr().out
     assert check.check(out, 60.0, run)
     assert check.check(out, 60.0, run)
     assert asked == [("one", []), ("two", ["one"])]
@@ -125,7 +125,7 @@ def test_a_part_that_crashed_runs_again_and_only_what_is_right_ends_well(tmp_pat
         end = next(ends)
         if isinstance(end, Exception):
             raise end
-        return [Row(name, "1 image/s", end)]
+        return [CheckResult(name, "1 image/s", end)]
 
     monkeypatch.setattr(check, "in_own_process", run)
     for shown in ("2 WRONG, 0 slow, 0 right, 0 fast", "1 WRONG, 0 slow, 0 right, 1 fast"):
@@ -149,7 +149,7 @@ def test_a_part_in_its_own_process_prints_its_rows(monkeypatch, capsys):
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(check, "pick_device", lambda: torch.device("cpu"))
-    monkeypatch.setattr(check, "PARTS", {"one": lambda device, sizes: iter([Row("a", "1 s", FAST)])})
+    monkeypatch.setattr(check, "PARTS", {"one": lambda device, sizes: iter([CheckResult("a", "1 s", FAST)])})
     check.main(["--part", "one"])
     assert json.loads(capsys.readouterr().out) == [["a", "1 s", FAST, ""]]
 
@@ -216,7 +216,7 @@ def test_a_part_s_process_gives_its_rows_or_how_it_ended(tmp_path, monkeypatch):
             check.in_own_process("bits")
     monkeypatch.setattr(check, "PART_SECONDS", 60.0)
     python.write_text("""#!/bin/sh\necho "$@"\necho '[["a", "1 s", "fast", ""]]'\n""")
-    assert check.in_own_process("bits") == [Row("a", "1 s", FAST)]
+    assert check.in_own_process("bits") == [CheckResult("a", "1 s", FAST)]
 
 
 def test_it_needs_torch_and_the_library_alone(tmp_path):

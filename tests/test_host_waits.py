@@ -9,20 +9,23 @@ import torch
 from by_path import ROOT
 from gpu_cases import CASES, begun, settings_of
 from pretended_gpu import PretendedGPU, pretended_kernels
-from settings import CPU, read, run, stripes
+from settings import CPU, observer, read, run, stripes
 
 from annulus.device.checks import Checks, check
 from annulus.device.copies import to_device
 from annulus.errors import InputError
 from annulus.negatives import clusters
+from annulus.running import progress
 from annulus.running.checkpoint import Checkpoint
 from annulus.training import loop
+from annulus.training.measurement import Measurement
 from annulus.training.setup import build_training
+from annulus.training.soundness import Soundness
 
 # The lines that may wait, each at most once in a step, and why.
 EXCUSED = {
-    "self.annealing.after_step(self.measured[self.batch, 0].item())": "adaptive-step decides by each loss",
-    "for number, (_, fault) in zip(numbers.T.tolist(), made, strict=True):": "checks are looked at in 1 of 50 steps",
+    "loss = self.measurement.losses[training.batch - 1].item()": "adaptive-step decides by each loss",
+    "for number, (_, fault) in zip(numbers.T.tolist(), pending, strict=True):": "checks are evaluated in 1 of 50 steps",
     "if losses.isfinite().all():": "so are losses",
 }
 HALF = len(CASES) // 2  # the first of them hold most of the pairs
@@ -66,17 +69,25 @@ def test_the_paths_of_a_gpu_give_the_numbers_of_a_cpu(case, monkeypatch):
     with PretendedGPU(autocast=False) as gpu:
         on_gpu, order = begun(settings_of(case), gpu.device)
         on_gpu.step(order)
-        found = on_gpu.measured[2].cpu()
-    torch.testing.assert_close(found, on_cpu.measured[2], rtol=1e-4, atol=1e-5)
+        found = observer(on_gpu, Measurement).steps[2].cpu()
+    torch.testing.assert_close(found, observer(on_cpu, Measurement).steps[2], rtol=1e-4, atol=1e-5)
 
 
 def test_what_waits_is_excused_and_waits_once(monkeypatch):
     monkeypatch.setattr(loop, "LOSS_CHECK_STEPS", 1)
+    monkeypatch.setattr(progress, "report", lambda *_: None)  # a line waits too, by the clock
     counts, found = counted({"method": "moco", "anneal": "adaptive-step", "bound": "mlcpc"}), Counter()
     for (_, place), count in counts.waits.items():
         file, line = place.split(":")
         found[linecache.getline(str(ROOT / "src/annulus" / file), int(line)).strip()] += count
     assert found == dict.fromkeys(EXCUSED, 1), counts.table()
+
+
+def test_a_report_that_is_due_waits_only_after_a_step_that_looks(monkeypatch):
+    monkeypatch.setattr(progress, "report", lambda done, total, text, ended: text())
+    assert not counted({"method": "moco"}).waits
+    monkeypatch.setattr(loop, "LOSS_CHECK_STEPS", 1)
+    assert any("training/report.py" in place for _, place in counted({"method": "moco"}).waits)
 
 
 @pytest.mark.parametrize("method", OPERATORS)
@@ -122,17 +133,17 @@ def test_what_a_cpu_refuses_at_once_a_gpu_refuses_before_it_is_saved(changes, se
         with pytest.raises(InputError, match=sentence):
             training.run(NeverSaved())
         training.method.before_epoch(0, training._embed)
-        order = training._order()
+        order = training.order()
         training.batch = 1
         training.step(order)
         with pytest.raises(InputError, match=sentence):
-            training._check(order)
+            observer(training, Soundness).look(training)
 
 
 def test_a_process_that_saves_looks_at_checks_no_more_often_than_one_that_does_not(monkeypatch):
     """One of several processes saves, and each look waits for the others."""
     monkeypatch.setattr(loop, "LOSS_CHECK_STEPS", 3)
-    states, looks = [], {}
+    states, looks, two_epochs = [], {}, {"bound": "mlcpc", "scales.tiny.pretrain.epochs": 2}
 
     class Saved(NeverSaved):
         def save(self, state):
@@ -140,14 +151,14 @@ def test_a_process_that_saves_looks_at_checks_no_more_often_than_one_that_does_n
 
     for name, checkpoint in {"first": Saved(), "other": None}.items():
         with PretendedGPU() as gpu, monkeypatch.context() as patched:
-            training = build_training(read({"bound": "mlcpc"}), stripes(70, 0), stripes(10, 1), gpu.device)
+            training = build_training(read(two_epochs), stripes(70, 0), stripes(10, 1), gpu.device)
             made = looks[name] = []
-            patched.setattr(Checks, "look", lambda checks, made=made: made.append(len(checks._made)))
+            patched.setattr(Checks, "look", lambda checks, made=made: made.append(len(checks._pending)))
             training.run(checkpoint)
     assert looks["first"] == looks["other"]
     assert max(looks["first"]) > 0
     epoch = [batch for batch in range(1, training.batches + 1) if batch % 3 == 0 or batch == training.batches]
-    assert states == epoch * training.settings.budget.epochs
+    assert states == [*epoch * training.settings.budget.epochs, 0], "and once at the end"
 
 
 def test_a_check_waits_unless_it_is_put_off():

@@ -4,12 +4,13 @@ import os
 import shlex
 import shutil
 import subprocess
-import sys
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+import warm
 import yaml
 from by_path import ROOT
 from dvc.utils.hydra import to_hydra_overrides
@@ -17,13 +18,19 @@ from PIL import Image
 from stated import MISSING, TREE, replaced, stated_params
 
 from annulus import look
-from annulus.datasets.found import Found
+from annulus.datasets.listing import ImageListing
 from annulus.datasets.photos import find
+from annulus.datasets.prepare import prepare_images
 from annulus.datasets.source import Source
 from annulus.errors import InputError
 from annulus.files.images import UNLABELLED
-from annulus.look import Looked, difference_hash, exact_groups, look_at, main, near_pairs, report, views_sheet
+from annulus.look import ImageFacts, difference_hash, exact_groups, look_at, near_pairs, report, views_sheet
 from annulus.views.sets import view_set
+from annulus_lab import look as laboratory
+from annulus_lab.config.file import load_params
+from annulus_lab.look import main
+
+HEADINGS = 4 + 13 + 4  # pixels above the first row
 
 
 def photograph(place: Path, seed: int, side: int = 64) -> Path:
@@ -65,9 +72,9 @@ def test_the_table_says_what_is_there(own, tmp_path, capsys):
 
 def test_each_line_is_of_its_own_number_and_says_so_where_there_is_nothing():
     sizes, names = ((30, 20), (1000, 1250), (40, 50)), ("a.png", "b.png", "c.png", "d.png")
-    looked = [Looked(size, "RGB", "PNG", str(number), 0) for number, size in enumerate(sizes)]
-    found = Found("list", Path(), names, ("cat", None, "cat", "dog"), ("train", None, "test", "test"))
-    lines = dict(report(Path(), found, [*looked, Looked(bad="cut off")]))
+    looked = [ImageFacts(size, "RGB", "PNG", str(number), 0) for number, size in enumerate(sizes)]
+    found = ImageListing("list", Path(), names, ("cat", None, "cat", "dog"), ("train", None, "test", "test"))
+    lines = dict(report(Path(), found, [*looked, ImageFacts(bad="cut off")]))
     assert lines["images"] == "3 (list)"
     assert lines["unreadable"] == "1 file: d.png (cut off)"
     assert lines["width"] == "30 to 1,000 px, median 40"
@@ -75,19 +82,21 @@ def test_each_line_is_of_its_own_number_and_says_so_where_there_is_nothing():
     assert lines["shorter side"] == "20 to 1,000 px, median 40"
     assert lines["classes"] == "1: cat 2; 1 without"
     assert lines["splits"] == "train 1, none 1, test 1"
-    lines = dict(report(Path(), Found("list", Path(), names[:3], (None,) * 3, ("train",) * 3), looked))
+    lines = dict(report(Path(), ImageListing("list", Path(), names[:3], (None,) * 3, ("train",) * 3), looked))
     assert lines["unreadable"] == lines["equal files"] == lines["look alike"] == "none"
     assert lines["classes"] == "none, so an encoder trains and no accuracy is measured"
     assert lines["splits"] == "none: drawn by share and seed"
-    assert list(dict(report(Path(), Found("list", Path(), (), (), ()), []))) == [
+    assert list(dict(report(Path(), ImageListing("list", Path(), (), (), ()), []))) == [
         *("images", "unreadable", "classes", "splits", "equal files", "look alike")
     ]
 
 
 def test_copies_to_spare_and_pairs_are_counted_and_a_limit_of_what_was_compared_is_told(monkeypatch):
     names = ("a.png", "b.png", "c.png", "d.png", "e.png")
-    looked = [Looked((9, 9), "L", "PNG", exact, near) for exact, near in zip("xxxyz", (7, 7, 7, 6, 15), strict=True)]
-    found = Found("list", Path(), names, (None,) * 5, (None,) * 5)
+    looked = [
+        ImageFacts((9, 9), "L", "PNG", exact, near) for exact, near in zip("xxxyz", (7, 7, 7, 6, 15), strict=True)
+    ]
+    found = ImageListing("list", Path(), names, (None,) * 5, (None,) * 5)
     lines = dict(report(Path(), found, looked))
     assert lines["equal files"] == "2 to spare: a.png = b.png = c.png"
     assert lines["look alike"].startswith("7 pairs: a.png ~ d.png, a.png ~ e.png, b.png ~ d.png")
@@ -151,22 +160,39 @@ def test_near_pairs_are_those_of_the_plain_count_of_bits():
     random = torch.Generator().manual_seed(0)
     hashes = torch.randint(1, 2**62, (30,), generator=random).tolist()
     hashes += [hashes[0] ^ 0b1111, hashes[1] ^ 0b11111, hashes[2]]
-    looked = [Looked(exact=str(place), near=value) for place, value in enumerate(hashes)]
+    looked = [ImageFacts(exact=str(place), near=value) for place, value in enumerate(hashes)]
     expected = [
         (one, other)
         for one in range(len(hashes))
         for other in range(one + 1, len(hashes))
         if (hashes[one] ^ hashes[other]).bit_count() <= look.NEAR
     ]
-    assert near_pairs(looked) == expected == [(0, 30), (2, 32)]
-    assert exact_groups([Looked(exact=name) for name in "abcab"]) == [[0, 3], [1, 4]]
+    assert near_pairs(looked) == (2, expected) == (2, [(0, 30), (2, 32)])
+    assert exact_groups([ImageFacts(exact=name) for name in "abcab"]) == [[0, 3], [1, 4]]
+
+
+def test_all_pairs_are_counted_and_the_named_ones_alone_are_kept():
+    looked = [ImageFacts((9, 9), "L", "PNG", str(number), 7) for number in range(1000)]
+    tracemalloc.start()
+    assert near_pairs(looked) == (499_500, [(0, other) for other in range(1, 11)])
+    assert tracemalloc.get_traced_memory()[1] < 2**20
+    tracemalloc.stop()
+    names = tuple(f"{number}.png" for number in range(1000))
+    lines = dict(report(Path(), ImageListing("list", Path(), names, (None,) * 1000, (None,) * 1000), looked))
+    assert lines["look alike"].startswith("499,500 pairs: 0.png ~ 1.png, 0.png ~ 2.png, ")
+    assert lines["look alike"].endswith("0.png ~ 10.png and 499490 more")
+    same = [ImageFacts((9, 9), "L", "PNG", "x", 7)] * 1000
+    lines = dict(report(Path(), ImageListing("list", Path(), names, (None,) * 1000, (None,) * 1000), same))
+    assert lines["equal files"].endswith(
+        "0.png = 1.png = 2.png = 3.png = 4.png = 5.png = 6.png = 7.png = 8.png = 9.png and 990 more"
+    )
 
 
 def test_pictures_of_one_colour_are_not_alike(tmp_path):
     for number, colour in enumerate(("red", "blue")):
         Image.new("RGB", (20, 20), colour).save(tmp_path / f"{number}.png")
     looked = [look_at(tmp_path / f"{number}.png") for number in range(2)]
-    assert near_pairs(looked) == []
+    assert near_pairs(looked) == (0, [])
     assert difference_hash(Image.new("L", (9, 9))) == 0
 
 
@@ -178,12 +204,28 @@ def test_the_sheet_has_six_rows_of_the_chosen_views(own, tmp_path, capsys):
         assert f"6 images at 32 px, 12 views of each (views: {views})" in capsys.readouterr().out
     gentle, strong = (Image.open(tmp_path / f"{views}.png") for views in ("gentle", "strong"))
     assert gentle.size == strong.size
-    assert gentle.size[1] == 4 + 6 * (look.TILE + 4)
+    assert gentle.size[1] == HEADINGS + 6 * (look.TILE + 4)
     assert gentle.tobytes() != strong.tobytes()
     found = find(own, tmp_path / "unpacked")
     files = [found.root / name for name in found.names if "cut" not in name]
-    same = views_sheet(files[:2], "none", 32, 32)
-    assert same.getpixel((200, 40)) == same.getpixel((200 + look.TILE + 4, 40)), "without augmentation all are equal"
+    same = views_sheet(files[:2], "none", "none", 32, 32)
+    lefts = [same.width - number * (look.TILE + 4) for number in range(look.VIEWS, 0, -1)]
+    row = [same.getpixel((left, 60)) for left in (lefts[0] - 6, *(left + 9 for left in lefts))]
+    assert len(set(row)) == 2, "without augmentation all views are equal"
+    assert row[0] == (255, 255, 255), "a gap stands before them"
+
+
+def test_the_sheet_names_its_files_and_columns(own, monkeypatch):
+    drawn = []
+    original = look.sheet
+    monkeypatch.setattr(
+        look, "sheet", lambda rows, headings: drawn.append((rows, headings)) or original(rows, headings=headings)
+    )
+    long = photograph(own / "a_very_long_name_of_a_photograph_0001.png", 1)
+    views_sheet([long, own / "cat/0.png"], "none", "gentle", 40, 32)
+    [(rows, headings)] = drawn
+    assert [name for name, _ in rows] == ["a_very_long_name...001.png", "0.png"]
+    assert headings == {0: "40 px", 2: "views as training draws them: gentle, 32 px"}
 
 
 def test_what_a_training_would_refuse_is_told(own, tmp_path, capsys):
@@ -191,7 +233,7 @@ def test_what_a_training_would_refuse_is_told(own, tmp_path, capsys):
     with pytest.raises(SystemExit, match="1"):
         main([str(own), "--sheet", str(tmp_path / "look.png"), "--params", str(stated_params(tmp_path / "some.yaml"))])
     printed = capsys.readouterr().out
-    assert "refused       dataset=photos would say: one image alone is there of owl" in printed
+    assert "refused       dataset=photos would say: there is only one image of owl" in printed
     assert "next " not in printed, "what would be refused is not recommended"
     assert (tmp_path / "look.png").exists()
 
@@ -200,7 +242,7 @@ def test_of_one_image_without_classes_another_one_is_asked_for(tmp_path, capsys)
     photograph(tmp_path / "own/1.png", 9)
     with pytest.raises(SystemExit, match="1"):
         main([str(tmp_path / "own"), "--sheet", str(tmp_path / "look.png"), "--params", str(tmp_path / "none.yaml")])
-    assert "would say: one image alone can be read; give two or more, to train and to test\n" in capsys.readouterr().out
+    assert "would say: only one image can be read; give two or more, to train and to test\n" in capsys.readouterr().out
 
 
 def test_an_odd_name_is_quoted_and_leaves_its_twin_as_it_is(tmp_path, capsys):
@@ -218,9 +260,13 @@ def test_an_odd_name_is_quoted_and_leaves_its_twin_as_it_is(tmp_path, capsys):
         (["~no such user/gone"], "^~no such user/gone does not exist; give a folder"),
         (["n" * 300], "^n{80} cannot be opened: File name too long; give a folder"),
         (["own", "--views", "gentel"], "^views: 'gentel' is none of gentle, .*; did you mean 'gentle'"),
-        (["own", "--sheet", "look.jpg"], "^--sheet look.jpg is a PNG's name; let it end in .png"),
-        (["own", "--sheet", "own/cat/look.png"], "^--sheet own/cat/look.png would be one of the images; let it lie in"),
-        (["broken"], "^no image of broken can be read; the table says why"),
+        (["own", "--sheet", "look.jpg"], "^--sheet look.jpg does not end in .png; name a PNG file"),
+        (["own", "--sheet", "no/such/look.png"], "^--sheet no/such/look.png: there is no folder no/such; make it, or"),
+        (
+            ["own", "--sheet", "own/cat/look.png"],
+            "^--sheet own/cat/look.png would be one of the images; name a file in",
+        ),
+        (["broken"], "^no image of broken can be read; see the table"),
     ],
 )
 def test_a_mistake_is_one_sentence(own, words, sentence, monkeypatch):
@@ -235,7 +281,7 @@ def test_what_is_left_out_is_told_as_a_warning(own, tmp_path):
     (own / "test").mkdir()
     words = [str(own), "--sheet", str(tmp_path / "look.png"), "--params", str(tmp_path / "none.yaml")]
     done = subprocess.run(
-        [sys.executable, "-m", "annulus", "look", *words],
+        [warm.folder() / "python", "-m", "annulus", "look", *words],
         env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
         capture_output=True,
         text=True,
@@ -245,22 +291,50 @@ def test_what_is_left_out_is_told_as_a_warning(own, tmp_path):
 
 
 def test_views_and_sizes_are_those_of_params_yaml_and_else_of_the_package(tmp_path):
-    missing = tmp_path / "none.yaml"
-    assert look.chosen(None, missing) == (view_set("gentle"), "gentle", 32, 32)
-    assert look.chosen("strong", missing) == (view_set("strong"), "strong", 32, 32)
+    assert laboratory.chosen(None, None) == (view_set("gentle"), "gentle", 32, 32)
+    assert laboratory.chosen("strong", None) == (view_set("strong"), "strong", 32, 32)
     values = {"views": "standard", "datasets.photos.image_size": 48, "datasets.photos.view_size": 40}
     tree = replaced(TREE, values | {"view_sets.standard.flip": 0.25, "view_sets.crop": MISSING})
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(tree))
     own = replace(view_set("standard"), flip=0.25)
-    assert look.chosen(None, tmp_path / "params.yaml") == (own, "standard", 48, 40)
-    assert look.chosen("crop", tmp_path / "params.yaml") == (view_set("crop"), "crop", 48, 40)
+    params = load_params(tmp_path / "params.yaml")
+    assert laboratory.chosen(None, params) == (own, "standard", 48, 40)
+    assert laboratory.chosen("crop", params) == (view_set("crop"), "crop", 48, 40)
+
+
+def looked_parts(counts) -> look.LookedParts:
+    sources = {
+        part: Source((), torch.full((count,), UNLABELLED), read=lambda rows: (rows, {}))
+        for part, count in counts.items()
+    }
+    return look.LookedParts(sources, {part: torch.ones(count, dtype=torch.bool) for part, count in counts.items()})
+
+
+@pytest.mark.parametrize("classes", ["top", "none"])
+@pytest.mark.parametrize("limit", [None, 40])
+def test_the_number_of_training_images_is_that_of_the_run(classes, limit, tmp_path, monkeypatch):
+    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
+    for number in range(83):
+        photograph(tmp_path / "own" / ("cat" if number % 3 else "dog") / f"{number}.png", number, side=12)
+    for number in (0, 1, 40, 41, 61):
+        next((tmp_path / "own").glob(f"*/{number}.png")).write_bytes(b"cut")
+    values = {"seeds": [3], "datasets.photos.root": str(tmp_path / "own"), "datasets.photos.test_fraction": 0.25}
+    values |= {"datasets.photos.classes": classes, "scales.demo.prepare.train_images": limit, "dataset": "photos"}
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(replaced(TREE, values)))
+    params = load_params(tmp_path / "params.yaml")
+    view = laboratory.chosen(None, params)
+    parts = look.look(tmp_path / "own", classes, tmp_path / "look.png", *view, 0.25, 3)
+    settings, scale = params.datasets.photos, params.get("scales.demo.prepare")
+    assert laboratory.training_images(parts, params) == len(prepare_images("photos", settings, scale, 3).train)
 
 
 def test_all_images_count_where_the_scale_takes_all(tmp_path):
-    parts = {"train": Source((), torch.full((5000,), UNLABELLED), read=lambda rows: (rows, {}))}
+    parts = looked_parts({"train": 5000})
     budget = {"scales.demo.prepare.train_images": None, "scales.demo.pretrain.epochs": 1}
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(replaced(TREE, budget)))
-    assert "1 epochs of 5,000 training images" in look.more_epochs(parts, tmp_path / "params.yaml").told
+    assert (
+        "1 epochs of 5,000 training images" in laboratory.more_epochs(parts, load_params(tmp_path / "params.yaml")).told
+    )
 
 
 @pytest.mark.parametrize(
@@ -274,17 +348,16 @@ def test_all_images_count_where_the_scale_takes_all(tmp_path):
     ],
 )
 def test_few_images_get_as_many_steps_as_the_main_line_has(counts, epochs, tmp_path):
-    parts = {
-        part: Source((), torch.full((count,), UNLABELLED), read=lambda rows: (rows, {}))
-        for part, count in counts.items()
-    }
-    more = look.more_epochs(parts, stated_params(tmp_path / "params.yaml"))
+    parts = looked_parts(counts)
+    more = laboratory.more_epochs(parts, load_params(stated_params(tmp_path / "params.yaml")))
     assert (more and more.change) == (epochs and f"scales.demo.pretrain.epochs={epochs}")
 
 
 def test_validation_images_make_no_steps(tmp_path):
-    parts = {"train": Source(("a",), torch.zeros(115, dtype=torch.int64), read=lambda rows: (rows, {}))}
-    more = look.more_epochs(parts, stated_params(tmp_path / "params.yaml"))
+    source = Source(("a",), torch.zeros(115, dtype=torch.int64), read=lambda rows: (rows, {}))
+    parts = look.LookedParts({"train": source}, {"train": torch.ones(115, dtype=torch.bool)})
+    more = laboratory.more_epochs(parts, load_params(stated_params(tmp_path / "params.yaml")))
     assert more.told == (
-        "8 epochs of 103 training images are 24 steps, which teach little; 299 are 897, as the main line has"
+        "8 epochs of 103 training images are 24 steps, too few to learn much; 299 epochs are 897 steps, as in the main "
+        "line"
     )

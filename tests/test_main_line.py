@@ -63,16 +63,21 @@ UNREAD = [
     ("  uniform: {}", "  uniform: {}\n  furthest: {share: 0.5}"),  # another sampler
 ]
 TEXT = ('"""', '""" ')
+CODE = ("\nfrom ", "\nEDITED = 1\nfrom ")
 REACHED = [
     ("params.yaml", "runs: 1", "runs: 2", {"diagnostics"}),  # samplers.cave, while ring is selected: no training
     ("params.yaml", "eqco_alpha: null", "eqco_alpha: 64.0", {"pretrain"}),  # bounds.infonce
     ("params.yaml", "knn: {k: 20", "knn: {k: 10", {"check", "knn"}),
     ("params.yaml", "weight_decay: 1.0e-5", "weight_decay: 0.0", {"check", "linear"}),
     ("params.yaml", "inner: 0.01", "inner: 0.02", {"pretrain", "diagnostics"}),
-    ("src/annulus/evals/knn.py", *TEXT, {"knn", "linear", "diagnostics", "summary"}),  # a room is declared whole
-    ("src/annulus/methods/moco.py", *TEXT, {"pretrain"}),
-    ("src/annulus/datasets/folder.py", *TEXT, {"prepare"}),
-    ("src/annulus/views/crop.py", *TEXT, {"pretrain", "embed", "linear"}),
+]
+REACHED_BY_CODE = [
+    ("src/annulus/evals/knn.py", *TEXT, set()),  # a docstring
+    ("src/annulus/evals/knn.py", *CODE, {"knn", "diagnostics"}),
+    ("src/annulus/methods/moco.py", *CODE, set()),  # while ir is selected
+    ("src/annulus/methods/ir.py", *CODE, {"pretrain"}),
+    ("src/annulus/datasets/folder.py", *CODE, {"prepare"}),
+    ("src/annulus/views/crop.py", *CODE, {"pretrain", "embed", "linear"}),
 ]
 
 
@@ -80,13 +85,22 @@ def test_running_again_does_nothing_and_an_edit_reruns_what_it_reaches_alone(che
     assert ran(checkout.dvc("repro")) == []
     for old, new in UNREAD:
         checkout.edit("params.yaml", old, new)
-    for name in ("pipeline/variants.py", "pipeline/stage.py", "errors.py"):  # they enter no number
-        checkout.edit(f"src/annulus/{name}", *TEXT)
+    for name in ("annulus_lab/pipeline/variants.py", "annulus_lab/pipeline/stage.py", "annulus/errors.py"):
+        checkout.edit(f"src/{name}", *TEXT)  # they enter no number
     assert checkout.changed() == set()
     for *edit, reached in REACHED:
         checkout.restore()
         checkout.edit(*edit)
         assert checkout.changed() == reached, edit
+    for *edit, reached in REACHED_BY_CODE:
+        checkout.restore()
+        checkout.dvc("repro", "check")  # digests of the code as it was
+        checkout.edit(*edit)
+        assert checkout.changed() == {"check"}, edit
+        assert ran(checkout.dvc("repro", "check")) == ["check"]
+        assert checkout.changed() == reached, edit
+    checkout.restore()
+    checkout.dvc("repro", "check")
 
 
 def test_every_selector_changes_with_one_word_and_the_run_can_be_compared(checkout):
@@ -104,7 +118,7 @@ def test_every_selector_changes_with_one_word_and_the_run_can_be_compared(checko
     assert "sampler: ring -> ball" in compared
     assert "NOT in pairs, since the seeds differ" in compared
     checkout.git("checkout", "HEAD", "--", "params.yaml")
-    assert ran(checkout.dvc("repro")) == [], "the earlier variant comes back from the run cache"
+    assert ran(checkout.dvc("repro")) == ["summary"], "the earlier variant comes back from the run cache"
     assert metrics_of(checkout) == before
 
 
@@ -112,7 +126,7 @@ def test_every_selector_changes_with_one_word_and_the_run_can_be_compared(checko
     ("by", "old", "new", "sentence"),
     [
         # DVC would delete pretrain's metrics before it misses samplers.rig: the check comes first.
-        ("repro", "sampler: ring", "sampler: rig", "sampler: 'rig' is none of uniform, ball, ring, cave; did you mean"),
+        ("repro", "sampler: ring", "sampler: rig", "sampler: 'rig' is none of uniform, ball, ring, cave, other-class"),
         # A stage has begun by then, and puts back what DVC has deleted.
         ("exp run", "inner: 0.01", "inner: 0.5", "samplers.ring: ring needs inner < outer, got inner=0.5, outer=0.1"),
         ("repro", "dataset: shapes", "dataset: folder", "data/folder"),
@@ -143,7 +157,7 @@ def test_a_killed_pretraining_goes_on_and_ends_in_the_same_bytes_and_what_dvc_di
 ):
     encoders = "pretrain", "data/main/encoders"
     before, committed = metrics_of(checkout), checkout.output_hash(*encoders)
-    order = "            order = self._order()\n"
+    order = "            order = self.order()\n"
     stopped = """            import os
             if self.settings.seed == 2 and self.epoch == 1 and not os.path.exists(".annulus/stopped"):
                 open(".annulus/stopped", "w").close()
@@ -158,7 +172,8 @@ def test_a_killed_pretraining_goes_on_and_ends_in_the_same_bytes_and_what_dvc_di
             process.wait(0.1)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    assert not (checkout.folder / "metrics/main/pretrain.json").exists()
+    assert not (checkout.folder / "data/main/numbers/pretrain.json").exists()
+    assert metrics_of(checkout) == before
     assert "resuming at epoch" in checkout.dvc("repro", "pretrain")
     assert checkout.output_hash(*encoders) == committed
     assert metrics_of(checkout) == before
@@ -176,7 +191,7 @@ def test_mlflow_holds_what_the_metrics_files_hold(checkout):
 
     (checkout.folder / "metrics/summary.csv").touch()  # whatever DVC ran or skipped
     assert ran(checkout.dvc("repro")) == []
-    sent = checkout.run("-m", "annulus.pipeline.mlflow_send")
+    sent = checkout.run("-m", "annulus_lab.pipeline.mlflow_send")
     assert re.match(r"MLflow at sqlite:///mlflow.db: (\d+) new, \1 in all$", sent)
     client = MlflowClient(f"sqlite:///{checkout.folder / 'mlflow.db'}")
     experiment = client.get_experiment_by_name("annulus").experiment_id

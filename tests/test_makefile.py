@@ -1,6 +1,7 @@
-"""`make install`, with a Python of two lines in place of one that installs gigabytes."""
+"""Targets of the Makefile, with a Python of two lines in place of one that installs gigabytes."""
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -17,6 +18,7 @@ cp inside .venv/bin/uv;; esac
 def clone(tmp_path) -> Path:
     (tmp_path / "Makefile").write_bytes((ROOT / "Makefile").read_bytes())
     (tmp_path / "requirements.lock").write_text("a==1\n")
+    (tmp_path / ".git").mkdir()
     (tmp_path / ".dvc").mkdir()
     (tmp_path / ".dvc/plots_page.txt").write_text("b==1\n")
     for name, text in (("outside", OUTSIDE), ("inside", "#!/bin/sh\n")):
@@ -29,6 +31,53 @@ def ways_of(folder):
     """How make is called there: this test may run in a make of its own."""
     outside = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
     return {"cwd": folder, "env": outside, "encoding": "utf-8"}
+
+
+def make(folder, *words):
+    return subprocess.run(["make", *words, "PYTHON=./outside"], capture_output=True, **ways_of(folder))
+
+
+@pytest.mark.parametrize(
+    "words", [["repro"], ["sweep", "STUDY=a"], ["compare", "BASE=a"], ["runs"], ["restore"], ["test"]]
+)
+def test_a_folder_without_git_is_refused_with_the_way_out_before_anything_is_installed(clone, words):
+    (clone / ".git").rmdir()
+    done = make(clone, *words)
+    assert (
+        f"make {words[0]} needs a git clone, and this folder has no .git: clone annulus, or run git init" in done.stderr
+    )
+    assert (done.returncode, done.stderr.count("\n"), (clone / "made").exists()) == (2, 1, False)
+
+
+@pytest.mark.parametrize("target", ["install", "check-gpu", "report", "mlflow-send"])
+def test_what_needs_no_git_runs_without_it(clone, target):
+    (clone / ".git").rmdir()
+    done = make(clone, target)
+    assert (done.returncode, (clone / "made").exists()) == (0, True), done.stderr
+
+
+@pytest.mark.parametrize(("target", "missing"), [("compare", "BASE"), ("sweep", "STUDY")])
+def test_a_missing_argument_is_asked_for_before_anything_is_installed(clone, target, missing):
+    done = make(clone, target)
+    assert f"give {missing}=, " in done.stderr
+    assert (done.returncode, (clone / "made").exists()) == (2, False)
+
+
+def test_repro_ends_with_the_table_which_the_stage_leaves_to_it(clone):
+    repro(clone, None)
+    calls = (clone / "ran").read_text().splitlines()
+    assert calls == [
+        "dvc repro, table: last",
+        "python -m annulus_lab.pipeline.mlflow_send",
+        "python -m annulus_lab.pipeline.result",
+    ]
+
+
+def test_mlflow_is_sent_the_studies_where_all_is_asked_for(clone):
+    make(clone, "install")
+    script(clone / ".venv/bin/python", 'echo "$*"')
+    sent = [make(clone, "mlflow-send", *words).stdout.strip() for words in ([], ["ALL=yes"])]
+    assert sent == ["-m annulus_lab.pipeline.mlflow_send", "-m annulus_lab.pipeline.mlflow_send --all"]
 
 
 @pytest.mark.parametrize("lock", [None, b"schema: '2.0'\n"])
@@ -46,15 +95,38 @@ def test_a_lock_that_a_killed_dvc_cut_off_is_named_with_the_way_out_before_anyth
 
 
 def repro(clone, lock):
-    """`make repro` with a dvc of one line."""
-    subprocess.run(["make", "install", "PYTHON=./outside"], check=True, **ways_of(clone))
-    (clone / ".venv/bin/dvc").write_text("#!/bin/sh\ntouch ran\n")
-    (clone / ".venv/bin/dvc").chmod(0o755)
-    (clone / "metrics").mkdir()
-    (clone / "metrics/summary.json").write_text("{}")
+    """`make repro` with programs of one line, which write down how they are called."""
+    make(clone, "install")
+    script(clone / ".venv/bin/dvc", 'echo "dvc $*, table: $ANNULUS_RESULT" >> ran')
+    script(clone / ".venv/bin/python", 'echo "python $*" >> ran')
     if lock is not None:
         (clone / "dvc.lock").write_bytes(lock)
-    return subprocess.run(["make", "repro", "PYTHON=./outside"], capture_output=True, **ways_of(clone))
+    return make(clone, "repro")
+
+
+def script(path, line):
+    path.write_text(f"#!/bin/sh\n{line}\n")
+    path.chmod(0o755)
+
+
+LOCK = (ROOT / "requirements.lock").read_text()
+
+
+@pytest.mark.parametrize(("driver", "build"), [("", "cpu"), ("yes", "gpu")])
+def test_one_build_of_faiss_is_installed_and_its_cuda_only_where_a_driver_is(clone, driver, build):
+    (clone / "requirements.lock").write_text(LOCK)
+    done = make(clone, "install", f"DRIVER={driver}")
+    assert done.returncode == 0, done.stderr
+    pins = re.split(r"\n(?=[^ ])", LOCK.rstrip())
+    blocks = {block.partition("==")[0]: block for block in pins}
+    installed = re.split(r"\n(?=[^ ])", (clone / ".venv/requirements.lock").read_text().rstrip())
+    assert set(installed) <= set(pins), "whole, with its hashes"
+    left_out = blocks.keys() - {block.partition("==")[0] for block in installed}
+    of_faiss_gpu = {name for name in blocks if name.endswith("-cu12")}
+    for name in of_faiss_gpu:
+        askers = {word for word in re.findall(r"# +(?:via )?([\w-]+)", blocks[name]) if word != "via"}
+        assert askers <= of_faiss_gpu | {"faiss-gpu"}, "nothing else needs it"
+    assert left_out == ({"faiss-cpu"} if build == "gpu" else {"faiss-gpu", *of_faiss_gpu})
 
 
 def test_of_two_makes_at_once_one_installs_and_a_later_one_does_nothing(clone):

@@ -45,7 +45,7 @@ def test_rows_of_a_batch_have_the_whole_batch_s_patches_and_small_images_are_ref
     whole = jigsaw(images, seeded(1), 6, slice(6))
     assert torch.equal(jigsaw(images[2:4], seeded(1), 6, slice(2, 4)), whole[2:4])
     assert not torch.equal(jigsaw(images, seeded(2), 6, slice(6)), whole)
-    with pytest.raises(InputError, match=r"^an image of 5 px has no 9 patches; take views of 6 px or more$"):
+    with pytest.raises(InputError, match=r"^an image of 5 px is too small for 9 patches; take views of 6 px or more$"):
         patch_side(5)
 
 

@@ -115,4 +115,4 @@ def test_simo_for_a_loop_of_several_processes_synchronises_queries_and_keys(monk
     network = nn.Sequential(nn.Flatten(), nn.utils.skip_init(nn.Linear, 12, 4), nn.BatchNorm1d(4))
     for batch_norm in ("sync", "shuffle"):
         simo.SiMo.create(network, images=9, dim=4, batch_norm=batch_norm, shuffle_groups=2)
-    assert made == [network]
+    assert [encoder.network for encoder in made] == [network]

@@ -2,6 +2,7 @@
 
 import logging
 from dataclasses import replace
+from types import MethodType
 
 import method_cases as cases
 import pytest
@@ -97,6 +98,73 @@ def test_a_method_that_is_in_half_precision_as_a_whole_scores_in_full_and_stores
     step.estimate.loss.backward()
     method.after_step(cases.INDEX, step)
     assert method.stored is None or method.stored.isfinite().all()
+
+
+def of_images(name, contrast=None):
+    """A small network in float32, and views of a batch."""
+    with torch.random.fork_rng():
+        torch.manual_seed(5)
+        network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(6, cases.DIM))
+    method = cases.method_of(cases.PARAMS[name], contrast, ModuleEncoder(network, cases.DIM)).float()
+    return method, [view.float() for view in cases.VIEWS[cases.Given]]
+
+
+def loss_and_gradients(method, step):
+    return [step.estimate.loss, *torch.autograd.grad(step.estimate.loss, method.encoder.parameters())]
+
+
+def test_a_forward_that_accelerate_wraps_in_autocast_computes_in_its_type():
+    """accelerate's `prepare` replaces `forward` on the instance by the class's own, under autocast."""
+    method, views = of_images("simclr")
+    with torch.autocast("cpu", torch.bfloat16):
+        step = method.loss(views)
+    expected = loss_and_gradients(method, step)
+    full = loss_and_gradients(method, method(views))
+    method.forward = MethodType(torch.autocast("cpu", torch.bfloat16)(type(method).forward), method)
+    found = loss_and_gradients(method, method(views))
+    assert all(map(torch.equal, found, expected))
+    assert not torch.equal(found[0], full[0])
+
+
+def test_accelerate_s_own_bf16_is_autocast():
+    accelerate = pytest.importorskip("accelerate", reason="accelerate is not installed; pip install accelerate")
+    method, views = of_images("simclr")
+    with torch.autocast("cpu", torch.bfloat16):
+        expected = method.loss(views).estimate.loss
+    with torch.random.fork_rng():
+        prepared = accelerate.Accelerator(mixed_precision="bf16", cpu=True).prepare(method)
+    assert torch.equal(prepared(views).estimate.loss, expected)
+
+
+@pytest.mark.parametrize("name", cases.PARAMS)
+def test_a_call_of_a_method_is_its_loss_and_hooks_and_torch_compile_see_it(name):
+    (called, views), (plain, _), seen = of_images(name), of_images(name), []
+    called.register_forward_hook(lambda method, arguments, step: seen.append((arguments, step)))
+    arguments = views, cases.INDEX, cases.PROGRESS
+    step = called(*arguments)
+    found, expected = loss_and_gradients(called, step), loss_and_gradients(plain, plain.loss(*arguments))
+    assert all(map(torch.equal, found, expected))
+    assert seen == [(arguments, step)]
+    compiled, _ = of_images(name)
+    again = loss_and_gradients(compiled, torch.compile(compiled, backend="eager")(*arguments))
+    assert all(map(torch.equal, again, expected))
+
+
+@pytest.mark.parametrize("name", ["simclr", "simo"])
+def test_a_method_that_stores_nothing_needs_no_index(name):
+    (without, views), (numbered, _) = of_images(name), of_images(name)
+    step = without.loss(views)
+    found, expected = loss_and_gradients(without, step), loss_and_gradients(numbered, numbered.loss(views, cases.INDEX))
+    assert all(map(torch.equal, found, expected))
+    without.after_step(None, step)
+
+
+@pytest.mark.parametrize("neighbours", ["none", "k"])
+def test_clusters_of_the_training_images_need_an_index(neighbours):
+    method, views = of_images("simclr", cases.config_of("ring" if neighbours == "k" else "outside", neighbours))
+    method.loss(views, cases.INDEX)
+    with pytest.raises(InputError, match="index is a NoneType; give the images' numbers among the training images"):
+        method.loss(views)
 
 
 def test_a_critic_scores_the_pairs_and_learns():

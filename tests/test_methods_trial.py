@@ -1,6 +1,6 @@
 """Samplers and bounds of one's own: right ones pass a trial on made-up scores, faulty ones are refused by name."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, make_dataclass, replace
 
 import pytest
 import torch
@@ -11,8 +11,10 @@ from annulus import ContrastConfig, Selection, bounds, negatives
 from annulus.bounds import BOUNDS
 from annulus.errors import InputError
 from annulus.methods.trial import try_bound, try_sampler
-from annulus.negatives import SAMPLERS
+from annulus.negatives import SAMPLERS, Ring, Uniform
 from annulus.negatives.clusters import Clustering
+from annulus.settings import Section
+from annulus_lab.config import all_params
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 
@@ -155,7 +157,7 @@ def test_right_samplers_pass_with_a_set_or_without_whatever_the_caller_has_chose
             ContrastConfig(Own(), negatives=4)
         finally:
             torch.set_default_dtype(before)
-    with pytest.raises(InputError, match="negatives 'all' of a sampler that draws by weight, which has no set"):
+    with pytest.raises(InputError, match="negatives 'all': a sampler that draws by weight has no set"):
         ContrastConfig(Own())
 
 
@@ -397,9 +399,24 @@ def test_all_choices_of_params_yaml_pass_and_one_that_fails_is_named_by_its_keys
     for sampler in SAMPLERS:
         for bound in BOUNDS:
             load({"sampler": sampler, "bound": bound})
+    monkeypatch.setattr(all_params, "_passed", set())
     monkeypatch.setattr(SAMPLERS["ring"], "draw", Set.draw)
     monkeypatch.setattr(SAMPLERS["ring"], "weights", Own.weights, raising=False)
     with pytest.raises(
         InputError, match=r"sampler: ring, bound: infonce, methods.ir.negatives: sampled: Ring.draw does"
     ):
         load({})
+
+
+def test_choices_that_have_passed_are_tried_again_where_a_class_or_a_value_differs(monkeypatch):
+    """A section with a list, which has no hash, too."""
+    tried = []
+    monkeypatch.setattr(all_params, "_passed", set())
+    monkeypatch.setattr(all_params, "ContrastConfig", lambda *chosen: tried.append(chosen[0]))
+    params = load({"sampler": "uniform"})
+    listed = make_dataclass("Uniform", [("shares", list[float])], bases=(Section,), frozen=True)
+    choices = [Uniform(), listed([0.5]), listed([0.5]), listed([0.7]), Ring(inner=0.1, outer=0.5), Uniform()]
+    for sampler in choices:
+        object.__setattr__(params.samplers, "uniform", sampler)
+        params._try_contrast()
+    assert tried == [Uniform(), listed([0.5]), listed([0.7]), choices[4]]

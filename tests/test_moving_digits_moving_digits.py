@@ -11,22 +11,22 @@ import torch
 from PIL import Image
 from torch import nn
 
-from annulus.config.params import filled, plain
 from annulus.device.rng import derive
 from annulus.device.rng import generator as named
 from annulus.errors import InputError
-from annulus.studies.moving_digits import digit_readouts, digit_rows, digit_training, film_strips
-from annulus.studies.moving_digits.digit_images import load_images, make_images, save_images
-from annulus.studies.moving_digits.digit_networks import build_views
-from annulus.studies.moving_digits.digit_readouts import Frames, fit_head, read_out
-from annulus.studies.moving_digits.digit_rows import evaluate_sharing, pairs, rows
-from annulus.studies.moving_digits.digit_scenes import Scenes, draw_scenes
-from annulus.studies.moving_digits.digit_tasks import Task, tasks_of
-from annulus.studies.moving_digits.digit_training import contrast, fit, train_supervised, train_views
-from annulus.studies.moving_digits.digits_params import FACTORS, TrainingParams, WorldParams
-from annulus.studies.moving_digits.grounds import CLASSES, draw_grounds
-from annulus.studies.moving_digits.motion import draw_paths, reflected
-from annulus.studies.moving_digits.moving_digits import Images, World
+from annulus_lab.config.params import filled, plain
+from annulus_lab.studies.moving_digits import digit_readouts, digit_rows, digit_training, film_strips
+from annulus_lab.studies.moving_digits.digit_images import load_images, make_images, save_images
+from annulus_lab.studies.moving_digits.digit_networks import build_views
+from annulus_lab.studies.moving_digits.digit_readouts import Frames, fit_head, read_out
+from annulus_lab.studies.moving_digits.digit_rows import evaluate_sharing, pairs, rows
+from annulus_lab.studies.moving_digits.digit_scenes import Scenes, draw_scenes
+from annulus_lab.studies.moving_digits.digit_tasks import FactorTask, factor_tasks
+from annulus_lab.studies.moving_digits.digit_training import contrast, fit, train_supervised, train_views
+from annulus_lab.studies.moving_digits.digits_params import FACTORS, DigitsTrainingParams, WorldParams
+from annulus_lab.studies.moving_digits.grounds import CLASSES, draw_grounds
+from annulus_lab.studies.moving_digits.motion import draw_paths, reflected
+from annulus_lab.studies.moving_digits.moving_digits import DigitImages, World
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 
@@ -34,7 +34,7 @@ SIZES = {"canvas": 16, "digit": 8, "ground": 20, "speed": 0.1, "frames": 3, "tar
 WORLD = WorldParams(**SIZES, digits=None, grounds=None, train_grounds=30, test_grounds=20)
 RATES = {"learning_rate": 0.01, "momentum": 0.9, "temperature": 0.2, "read_out_decay": 0.01}
 COUNTS = {"videos": 8, "batch_size": 4, "epochs": 1, "train_images": 60, "test_images": 40}
-TRAINING = TrainingParams(sharings=[["digit"], ["digit", "position"]], **COUNTS, **RATES)
+TRAINING = DigitsTrainingParams(sharings=[["digit"], ["digit", "position"]], **COUNTS, **RATES)
 
 
 @pytest.fixture(scope="module")
@@ -236,7 +236,7 @@ def test_a_training_whose_loss_or_weight_is_no_longer_finite_ends_with_its_rate(
     ):
         network = nn.utils.skip_init(nn.Linear, 1, 1, bias=False)
         nn.init.zeros_(network.weight)
-        with pytest.raises(InputError, match=r"no longer finite in epoch 1 with learning rate 0\.\d+; lower it"):
+        with pytest.raises(InputError, match=r"not finite in epoch 1 with learning rate 0\.\d+; lower it"):
             fit(network, lambda _, loss=loss, network=network: loss(network.weight), replace(TRAINING, videos=16), 0)
 
 
@@ -258,18 +258,18 @@ def test_the_rate_falls_along_half_a_cosine_and_the_loss_is_the_mean_of_the_last
 def test_a_head_finds_what_lies_in_the_features_and_nothing_elsewhere(generator):
     features = torch.randn(2000, 6, generator=generator)
     places = features[:, :2] * 3 + 5
-    head = fit_head(features, places, Task("position", 2), 1e-6)
-    assert Task("position", 2).errors(head(features), places).max() < 0.01
+    head = fit_head(features, places, FactorTask("position", 2), 1e-6)
+    assert FactorTask("position", 2).errors(head(features), places).max() < 0.01
     labels = (features[:, 2] > 0).long()
     seen, hidden = features[:, :3], features[:, 3:]
     for inputs, expected in ((seen, pytest.approx(0, abs=0.01)), (hidden, pytest.approx(0.5, abs=0.05))):
-        head = fit_head(inputs, labels, Task("digit", 2), 1e-4)
-        assert Task("digit", 2).errors(head(inputs), labels).mean().item() == expected
+        head = fit_head(inputs, labels, FactorTask("digit", 2), 1e-4)
+        assert FactorTask("digit", 2).errors(head(inputs), labels).mean().item() == expected
 
 
 def test_a_position_s_head_is_ridge_regression_with_the_stated_decay(generator):
     features, places = torch.randn(200, 4, generator=generator) + 1, 3 * torch.randn(200, 2, generator=generator) + 5
-    head = fit_head(features, places, Task("position", 2), 0.3)
+    head = fit_head(features, places, FactorTask("position", 2), 0.3)
     x, y = features - features.mean(dim=0), places - places.mean(dim=0)
     expected = torch.linalg.solve(x.T @ x / 200 + 0.3 * torch.eye(4), x.T @ y / 200).T
     torch.testing.assert_close(head.weight, expected, atol=1e-3, rtol=1e-3)
@@ -300,8 +300,8 @@ def test_errors_are_of_unseen_frames_and_a_supervised_network_is_asked_its_own_t
     assert {name: len(errors) for name, errors in found.items()} == dict.fromkeys(FACTORS, 40)
     assert set(found["digit"].tolist()) == set(found["background"].tolist()) == {0.0, 1.0}
     assert found["position"].max() <= 2 * 8 * math.sqrt(2)
-    assert tasks_of(train) == [Task("digit", 10), Task("background", 10), Task("position", 2)]
-    network = train_supervised(train, TRAINING, Task("background", 10), 0)
+    assert factor_tasks(train) == [FactorTask("digit", 10), FactorTask("background", 10), FactorTask("position", 2)]
+    network = train_supervised(train, TRAINING, FactorTask("background", 10), 0)
     assert test.through(network).shape == (40, 10)
     fresh = build_views(derive(0, "weights")).image
     pairs_of = zip(network[0].parameters(), fresh.parameters(), strict=True)
@@ -310,7 +310,7 @@ def test_errors_are_of_unseen_frames_and_a_supervised_network_is_asked_its_own_t
     )
 
 
-@pytest.mark.parametrize("task", [Task("digit", 10), Task("background", 10), Task("position", 2)])
+@pytest.mark.parametrize("task", [FactorTask("digit", 10), FactorTask("background", 10), FactorTask("position", 2)])
 def test_a_supervised_network_learns_the_truth_of_the_frames_that_it_sees(task, worlds, monkeypatch):
     asked = []
     monkeypatch.setattr(digit_training, "fit", lambda network, loss, *_: asked.append(loss))
@@ -427,25 +427,30 @@ def test_a_size_or_a_factor_that_cannot_be_is_refused():
         (WorldParams, WORLD, {"digit": 16}, "digit: 16 px on a canvas of 16 px cannot move; take a smaller digit"),
         (WorldParams, WORLD, {"ground": 15}, "ground: 15 px, of which a frame crops 16 px; take ground at least"),
         (
-            TrainingParams,
+            DigitsTrainingParams,
             TRAINING,
             {"sharings": [["postion"]]},
             "factor 'postion' is none of digit, background, .*'position'",
         ),
-        (TrainingParams, TRAINING, {"sharings": [["digit", "digit"]]}, "a factor stands twice; name each once"),
-        (TrainingParams, TRAINING, {"sharings": [["digit"], ["digit"]]}, "sharings: digit stands twice; delete one"),
-        (TrainingParams, TRAINING, {"videos": 3}, "videos: 3 fill no batch of 4; take more videos"),
+        (DigitsTrainingParams, TRAINING, {"sharings": [["digit", "digit"]]}, "a factor stands twice; name each once"),
+        (
+            DigitsTrainingParams,
+            TRAINING,
+            {"sharings": [["digit"], ["digit"]]},
+            "sharings: digit stands twice; delete one",
+        ),
+        (DigitsTrainingParams, TRAINING, {"videos": 3}, "videos: 3 fill no batch of 4; take more videos"),
     ):
         with pytest.raises(ValueError, match=sentence):
             filled(model, plain(given) | changes)
-    filled(TrainingParams, plain(TRAINING) | {"videos": 4})
+    filled(DigitsTrainingParams, plain(TRAINING) | {"videos": 4})
     filled(WorldParams, plain(WORLD) | {"train_grounds": 10, "ground": 16, "digit": 15})
     filled(WorldParams, plain(WORLD) | {"train_grounds": 9, "grounds": "photos"})
 
 
 def test_images_hold_both_splits_apart():
     train, test = make_images(WORLD, 0)
-    assert isinstance(train, Images)
+    assert isinstance(train, DigitImages)
     assert (len(train.digits), len(test.digits), len(train.grounds), len(test.grounds)) == (1297, 500, 30, 20)
     other, _ = make_images(WORLD, 1)
     assert torch.equal(train.digits, other.digits)

@@ -10,9 +10,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from declared import ROOT
 
-LIBRARY = ROOT / "src/annulus"
+HOUSES = ROOT / "src/annulus", ROOT / "src/annulus_lab"
 
 
 def undefined(*places: Path) -> list[str]:
@@ -36,16 +37,37 @@ def test_every_name_is_defined(tmp_path):
     ]
 
 
-def test_each_room_imports_only_from_those_above_it_in_both_lists():
-    rooms = re.findall(r"^    (\w+) {2,}", ast.get_docstring(ast.parse((LIBRARY / "__init__.py").read_text())), re.M)
-    places = {path.stem for path in LIBRARY.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+def rooms_of(house: Path) -> list[str]:
+    """Rooms in the order of the package's docstring."""
+    return re.findall(r"^    (\w+) {2,}", ast.get_docstring(ast.parse((house / "__init__.py").read_text())), re.M)
+
+
+def imported_by(path: Path) -> set[str]:
+    """Modules that a file imports, at its top or in a function."""
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    names = {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+    return names | {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+
+
+@pytest.mark.parametrize("house", HOUSES, ids=lambda house: house.name)
+def test_each_room_imports_only_from_those_above_it_in_both_lists(house):
+    rooms = rooms_of(house)
+    places = {path.stem for path in house.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
     assert {*rooms} == places - {"__init__", "__main__"}
-    table = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", (LIBRARY / "README.md").read_text(), re.M)
+    table = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", (house / "README.md").read_text(), re.M)
     listed = [name for row in table for name in re.findall(r"\w+", row) if name in rooms]
     assert sorted(listed) == sorted(rooms)
-    for path in LIBRARY.rglob("*.py"):
-        room = path.relative_to(LIBRARY).parts[0].removesuffix(".py")
-        imports = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)]
-        for name in {node.module.split(".")[1] for node in imports if (node.module or "").startswith("annulus.")}:
+    for path in house.rglob("*.py"):
+        room = path.relative_to(house).parts[0].removesuffix(".py")
+        for name in {module.split(".")[1] for module in imported_by(path) if module.startswith(f"{house.name}.")}:
             for order in (rooms, listed):
                 assert room in ("__init__", "__main__") or order.index(name) <= order.index(room), (path, name)
+
+
+def test_the_library_imports_nothing_of_the_laboratory(tmp_path):
+    library, laboratory = HOUSES
+    for path in library.rglob("*.py"):
+        assert not {name for name in imported_by(path) if name.split(".")[0] == laboratory.name}, path
+    crossing = tmp_path / "late.py"
+    crossing.write_text("def f():\n    from annulus_lab.config import file\n    import annulus_lab.report\n")
+    assert imported_by(crossing) == {"annulus_lab.config", "annulus_lab.report"}

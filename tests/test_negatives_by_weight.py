@@ -54,6 +54,15 @@ def test_a_column_is_drawn_as_often_as_its_weight_says_and_an_own_one_never(weig
     assert not torch.equal(draw_weighted(weights, own, DRAWN, seeded(2)).index, drawn.index)
 
 
+def test_of_a_thousand_equal_weights_each_column_is_drawn_as_often_as_another():
+    """Their whole numbers together are the largest for this number of columns, and must fit into 63 bits."""
+    columns = 1000
+    counts = draw_weighted(torch.ones(1, columns), None, DRAWN, seeded()).index[0].bincount(minlength=columns)
+    expected = DRAWN / columns
+    statistic = ((counts - expected) ** 2 / expected).sum().item()
+    assert abs(statistic - (columns - 1)) < 5 * math.sqrt(2 * columns)
+
+
 def test_scale_does_not_matter_and_huge_weights_overflow_nothing(weights):
     drawn = draw_weighted(weights, BANK, 50, seeded()).index
     for scale in (2.0**-20, 2.0**100):
@@ -130,7 +139,7 @@ def test_nothing_waits_for_a_gpu(weights):
         ([1.0], 3, "weights are list; give floating-point numbers"),
         (torch.ones(2, 4, dtype=torch.int64), 3, r"weights are torch.int64 of 2 axes"),
         (torch.ones(4), 3, r"weights are torch.float32 of 1 axes"),
-        (torch.ones(2, 4), "all", "draws by weight, which has no set; give a number of them"),
+        (torch.ones(2, 4), "all", "a sampler that draws by weight has no set; give a number"),
         (torch.ones(2, 4), 0, "0 negatives: give a whole number"),
         (torch.eye(2, 4), 3, "weights of 2 queries are negative or not finite, or 0 for all of the other columns"),
         (torch.tensor([[0.0, 1, -1e-9], [1, 1, 1]]), 3, "weights of 1 queries are negative"),

@@ -74,7 +74,7 @@ def test_runs_start_differently_and_the_seed_repeats_them(kmeans, rows):
 def test_more_clusters_than_rows_are_refused_on_each_device(rows):
     with PretendedGPU() as gpu:
         for few in (rows[:7], rows[:7].to(gpu.device)):
-            with pytest.raises(InputError, match="8 clusters of 7 rows: give at most as many clusters as rows"):
+            with pytest.raises(InputError, match="8 clusters of 7 rows: give 7 clusters at most"):
                 kmeans(few, clusters=8, iterations=1, runs=1, seed=0)
 
 

@@ -9,7 +9,7 @@ from plain_objectives import in_own_cluster, ranked_others, sets_of
 
 from annulus.negatives.clusters import MARKED, Clusters
 from annulus.negatives.neighbours import among_all, closest, clustered, share_at
-from annulus.negatives.scores import Given
+from annulus.negatives.scores import StoredScores
 from annulus.negatives.selection import Selection, gather
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
@@ -82,7 +82,7 @@ def test_neighbours_without_an_index_give_the_scores_and_gradients_of_those_with
     results = []
     for neighbours in (found, Selection(torch.arange(COLUMNS).expand(QUERIES, -1), found.mask)):
         scores = given.clone().requires_grad_()
-        positives, drawn = gather(Given(scores), neighbours, some)
+        positives, drawn = gather(StoredScores(scores), neighbours, some)
         (positives.exp().sum() + drawn.exp().square().sum()).backward()
         results.append((positives.detach(), drawn.detach(), scores.grad, neighbours.marked(given)))
     for ours, theirs in zip(*results, strict=True):
@@ -103,7 +103,7 @@ def test_members_share_a_cluster_as_the_plain_loop_says(count, clusters, generat
     members, some = torch.randint(COLUMNS, (QUERIES, count), generator=generator), slice(11, 19)
     expected = [[in_own_cluster(column, clusters, query) for column in row] for query, row in enumerate(members)]
     assert clusters.shared(members).tolist() == expected
-    assert clusters.of(some).shared(members[some]).tolist() == expected[some]
+    assert clusters.pick(some).shared(members[some]).tolist() == expected[some]
 
 
 def test_the_share_grows_as_in_c2_from_epoch_10_to_100_of_200_or_in_one_step():

@@ -10,9 +10,9 @@ from pretended_gpu import PretendedGPU
 
 from annulus.errors import InputError
 from annulus.negatives import ranked, threshold
-from annulus.negatives.by_rank import COUNTED, SEARCHED, draw_kept, ring, uniform
+from annulus.negatives.by_rank import COUNTED, SEARCHED, draw_masked, ring, uniform
 from annulus.negatives.clusters import Clusters
-from annulus.negatives.draws import fractions
+from annulus.negatives.random_numbers import fractions
 from annulus.negatives.ranked import select
 from annulus.negatives.samplers import Ball, Cave, Ring, Uniform
 
@@ -211,7 +211,7 @@ def test_draws_of_kept_members_are_the_plain_list_s_however_these_are_found(k, g
     kept[:, 30] = True
     drawn = torch.rand(QUERIES, k, generator=generator)
     drawn[0, 0], drawn[1, 0] = 0.0, 1 - 2**-24
-    found = draw_kept(index, kept, drawn).index
+    found = draw_masked(index, kept, drawn).index
     for query in range(QUERIES):
         members = index[query][kept[query]].tolist()
         assert found[query].tolist() == [members[int(place * len(members))] for place in drawn[query]]
@@ -274,7 +274,7 @@ def test_a_set_without_a_row_is_refused_with_its_numbers(similarity, own):
             Ring(inner=0.99, outer=1.0),
             nowhere,
             None,
-            "ranks 99 to 99 of 101 columns may all be of the query's own image, of whi",
+            "ranks 99 to 99 of 101 columns may all be of the query's own image, whi",
         ),
     ):
         for k in (10, "all") if clusters else (10,):

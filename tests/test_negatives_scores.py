@@ -5,7 +5,7 @@ import torch
 
 from annulus.methods.critics import build_critic
 from annulus.negatives import scores as module
-from annulus.negatives.scores import Given, Products
+from annulus.negatives.scores import Products, StoredScores
 
 QUERIES, ROWS, DIM = 5, 30, 4
 OWN = torch.tensor([[3, -1], [0, 29], [-1, -1], [0, -1], [7, 7]])
@@ -27,7 +27,7 @@ def both(request, generator, monkeypatch):
         table = critic.rest(critic.of_query(queries)[:, None] + critic.of_row(rows)).squeeze(2)
         return queries, critic(queries, rows), table
     made = queries @ rows.T
-    return queries, Given(made) if request.param == "given" else Products(queries, rows), made
+    return queries, StoredScores(made) if request.param == "given" else Products(queries, rows), made
 
 
 def assert_same(queries, found, expected, generator):

@@ -8,9 +8,9 @@ import yaml
 from dvc.utils.serialize import dump_yaml
 from stated import TREE
 
-from annulus.pipeline import edited
-from annulus.pipeline.provenance import runs
-from annulus.pipeline.stage import Results, run_resolved, run_stage
+from annulus_lab.pipeline import edited
+from annulus_lab.pipeline.provenance import stage_records
+from annulus_lab.pipeline.stage import Results, run_resolved, run_stage
 
 READS = ["samplers.${sampler}", "scales.${scale}.pretrain"]
 PATHS, ARGV = ["metrics"], ["--metrics", "knn.json"]
@@ -100,4 +100,4 @@ def test_another_choice_than_the_check_has_seen_in_this_run_is_refused_before_an
     seen = []
     run_stage(lambda params, paths: seen.append(params) or Results({"k": 1}), READS, PATHS, ARGV, tracked=False)
     assert seen, "the check itself begins a run"
-    assert runs(checkout) == []
+    assert stage_records(checkout) == []

@@ -1,12 +1,16 @@
 """MLflow gets every result once; whatever it does, sending ends soon, in one sentence without a secret."""
 
+import hashlib
+import json
+import logging
 import os
 import re
 import shutil
 import socket
+import sqlite3
 import subprocess
 import time
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -16,9 +20,12 @@ import warm
 from measured import POINTS, measure, measure_study
 from mlflow import MlflowClient
 from report_root import first_commit
+from test_detection_levels import trained
 
+from annulus.encoders.saved import load_encoder, save_encoder
 from annulus.errors import InputError
-from annulus.pipeline import mlflow_send
+from annulus_lab import export
+from annulus_lab.pipeline import mlflow_artifacts, mlflow_page, mlflow_send
 
 SOURCE = Path(mlflow_send.__file__).parents[2]
 
@@ -41,6 +48,7 @@ def checkout(tmp_path, monkeypatch, empty_store):
     measure(folder)
     (folder / ".gitignore").write_text("*.db\n.annulus\n")
     monkeypatch.chdir(folder)
+    monkeypatch.setattr(logging, "disable", lambda: None)  # main's would last for all tests
     # MLflow keeps what it has opened by its address, whatever the folder is now.
     monkeypatch.setattr(mlflow_send, "LOCAL", f"sqlite:///{tmp_path.name}.db")
     shutil.copy(empty_store, store())
@@ -116,7 +124,7 @@ def test_a_variant_is_a_run_with_its_headline_numbers_and_below_it_its_seeds(che
     assert parent.data.metrics == numbers | {"prepare/classes": 3.0, "pretrain/loss_nats": 7.0}
     assert points(client, parent, "pretrain/loss_nats") == [(1, 6.0), (2, 7.0)]
     assert {"sampler": "uniform", "knn.k": "20"}.items() <= parent.data.params.items()
-    tags = {"pretrain/processor": "a CPU", "mlflow.source.git.commit": commit}
+    tags = {"pretrain/processor": "a CPU", "mlflow.source.git.commit": commit, "mlflow.source.name": "dvc.yaml"}
     assert tags.items() <= parent.data.tags.items()
     assert sorted(below) == ["seed 0", "seed 1"]
     seed = below["seed 1"]
@@ -191,23 +199,34 @@ def runs_of(study):
 def test_a_study_is_an_experiment_and_a_row_of_its_table_a_run_and_both_stay_deleted(checkout, capsys):
     measure_study(checkout)
     measure_study(checkout, "other")
-    (checkout / "metrics/other/points_figure.csv").unlink()
-    mlflow_send.send()
+    (checkout / "stages/other/metrics/points_figure.csv").unlink()
+    mlflow_send.send(studies=True)
     out, err = capsys.readouterr()
     assert "5 new, 5 in all" in out
-    assert err.startswith("not in MLflow: study other: metrics/other/points_figure.csv is missing, as")
+    assert err.startswith("not in MLflow: study other: stages/other/metrics/points_figure.csv is missing, as")
     client, _, runs = runs_of("toys")
     ring = runs["points ring 0.5"]
     assert ring.info.status == "FINISHED"
     assert ring.data.metrics == {"seeds": 3.0, "top1_percent": 40.0, "top1_interval_percent": 1.5}
-    assert ring.data.params == {"file": "metrics/toys/points.csv", "series": "ring", "value": "0.5"}
+    assert ring.data.params == {"file": "stages/toys/metrics/points.csv", "series": "ring", "value": "0.5"}
     assert {"top1_verdict": "better", "scale": "demo"}.items() <= ring.data.tags.items()
     client.delete_run(ring.info.run_id)
     client.delete_experiment(runs_of("other")[1])
     measure_study(checkout, points=POINTS + "ball,,3,39.0,,base,demo\n")
-    mlflow_send.send()
+    mlflow_send.send(studies=True)
     assert "1 new, 5 in all" in capsys.readouterr().out
     assert sorted(runs_of("toys")[2]) == ["points ball", "points uniform"]
+
+
+def test_studies_are_sent_where_all_is_asked_for_and_a_line_names_each_that_takes_time(checkout, capsys):
+    """A run of the main line would wait a minute for a fresh clone's studies."""
+    measure_study(checkout, points=POINTS + "".join(f"ring,{i},3,1.0,,base,demo\n" for i in range(9)))
+    mlflow_send.main([])
+    assert capsys.readouterr() == (f"MLflow at {mlflow_send.LOCAL}: 1 new, 1 in all\n", "")
+    mlflow_send.main(["--all"])
+    out, err = capsys.readouterr()
+    assert out.endswith("10 new, 11 in all\n")
+    assert err == "MLflow: 10 rows of results to record in 'annulus/toys'\n"
 
 
 def test_a_table_sent_in_part_is_completed_over_pages_of_a_search(checkout, monkeypatch):
@@ -222,9 +241,9 @@ def test_a_table_sent_in_part_is_completed_over_pages_of_a_search(checkout, monk
 
     monkeypatch.setattr(MlflowClient, "log_batch", broken)
     monkeypatch.setattr(mlflow_send, "PAGE_RUNS", 2)
-    with pytest.raises(InputError, match="gone"):
-        mlflow_send.send()
-    mlflow_send.send()
+    with pytest.raises(InputError, match=r"gone\).*; `make mlflow-send ALL=yes` sends them once that is mended"):
+        mlflow_send.send(studies=True)
+    mlflow_send.send(studies=True)
     client, toys, runs = runs_of("toys")
     assert len(client.search_runs([toys])) == 6
     assert {(run.info.status, "top1_percent" in run.data.metrics) for run in runs.values()} == {("FINISHED", True)}
@@ -283,7 +302,7 @@ def test_no_secret_of_an_address_or_the_environment_is_shown(checkout, monkeypat
     with server(403, lambda request: told.format(request)) as port:
         address = f"http://me:pass-word@127.0.0.1:{port}/?token=query%20secret#key-of-mine"
         status, text = python(
-            "annulus.pipeline.mlflow_send", MLFLOW_TRACKING_URI=address, MLFLOW_TRACKING_TOKEN="to-ken"
+            "annulus_lab.pipeline.mlflow_send", MLFLOW_TRACKING_URI=address, MLFLOW_TRACKING_TOKEN="to-ken"
         )
     assert (status, text.count("\n")) == (1, 1), text
     assert f"WARNING: MLflow at http://***@127.0.0.1:{port}/" in text
@@ -320,6 +339,75 @@ def test_what_stands_in_place_of_the_database_is_named(checkout, make):
         mlflow_send.send()
 
 
+@pytest.mark.parametrize(
+    ("statements", "said"),
+    [
+        ("CREATE TABLE songs (title TEXT)", r"is a database of another program \(tables songs\); name another store"),
+        (
+            "CREATE TABLE alembic_version (version_num TEXT); CREATE TABLE notes (id INTEGER)",
+            r"is a database of another program \(tables alembic_version, notes\); name another store",
+        ),
+        (
+            "CREATE TABLE alembic_version (version_num TEXT); CREATE TABLE experiments (id INTEGER);"
+            "INSERT INTO alembic_version VALUES ('ffffffffffff')",
+            r"was made by a newer MLflow than [\d.]+ \(schema ffffffffffff\); install that MLflow, or name another sto",
+        ),
+    ],
+)
+def test_a_database_of_another_program_or_version_stays_as_it_is(checkout, statements, said):
+    store().unlink()
+    with closing(sqlite3.connect(store())) as connection:
+        connection.executescript(statements)
+    before = store().read_bytes()
+    with pytest.raises(InputError, match=said):
+        mlflow_send.send()
+    assert store().read_bytes() == before
+
+
+def test_a_run_has_its_data_set_with_digest_and_size(checkout):
+    numbers = checkout / "metrics/main/prepare.json"
+    before = hashlib.md5(numbers.read_bytes()).hexdigest()
+    numbers.write_text('{"classes": 3, "digest": "db4768bde3c61d17", "train_images": 3600, "red_mean": 0.5}')
+    lock = (checkout / "dvc.lock").read_text()
+    (checkout / "dvc.lock").write_text(lock.replace(before, hashlib.md5(numbers.read_bytes()).hexdigest()))
+    mlflow_send.send()
+    _, ((run, _),) = tree()
+    ((dataset,),) = [[each.dataset for each in run.inputs.dataset_inputs]]
+    assert (dataset.name, dataset.digest) == ("shapes", "db4768bde3c61d17")
+    assert json.loads(dataset.profile) == {"classes": 3, "train_images": 3600}
+
+
+def test_the_picture_and_the_encoders_are_sent_where_they_are_asked_for(checkout, monkeypatch):
+    with pytest.raises(InputError, match="data/main/encoders are missing or of another run; `dvc repro` or `dvc pull`"):
+        mlflow_send.send(artifacts=True)
+    for seed in (0, 1):
+        save_encoder(trained(architecture="convnet"), checkout / f"data/main/encoders/{seed}.safetensors")
+    (checkout / "params.yaml").touch()
+    monkeypatch.setattr(mlflow_artifacts, "is_locked", lambda *_: True)
+    monkeypatch.setattr("annulus_lab.export.stale", lambda files: ["metrics were made with other code"])
+
+    def run(root, name, *words):
+        if name == "picture":
+            Path(words[-1]).write_text("<svg/>", encoding="utf-8")
+        else:
+            export.main(words)
+
+    monkeypatch.setattr(mlflow_artifacts, "_annulus", run)
+    mlflow_send.send(artifacts=True)
+    client, ((parent, below),) = tree()
+    assert [each.path for each in client.list_artifacts(parent.info.run_id)] == ["annulus.svg"]
+    files = client.list_artifacts(below["seed 1"].info.run_id, "encoder")
+    assert [each.path for each in files] == ["encoder/README.md", "encoder/config.json", "encoder/model.safetensors"]
+    local = client.download_artifacts(below["seed 1"].info.run_id, "encoder", str(checkout))
+    assert "This encoder: 1." in (Path(local) / "README.md").read_text()
+    load_encoder(local)
+
+
+def test_a_command_that_fails_says_why(tmp_path):
+    with pytest.raises(InputError, match=r"^annulus has no command 'pictrue'; did you mean 'picture'\?"):
+        mlflow_artifacts._annulus(tmp_path, "pictrue")
+
+
 def test_a_store_that_a_lab_shares_may_be_on_another_disk_and_is_made_once(checkout, monkeypatch, tmp_path):
     """A file cannot be moved to another disk, and a second maker may not replace what the first has filled."""
     moved, shared = [], tmp_path / "shared" / "lab.db"
@@ -348,7 +436,7 @@ def test_a_store_that_a_lab_shares_may_be_on_another_disk_and_is_made_once(check
 def test_two_senders_at_once_on_a_fresh_store_make_one_run_in_this_checkout(checkout):
     store().unlink()
     first_commit(checkout)
-    command = [warm.folder() / "python", "-m", "annulus.pipeline.mlflow_send"]
+    command = [warm.folder() / "python", "-m", "annulus_lab.pipeline.mlflow_send"]
     environment = os.environ | {"PYTHONPATH": str(SOURCE)}
     senders = [subprocess.Popen(command, env=environment, stdout=-1, stderr=-1, text=True) for _ in range(2)]
     told = [(*sender.communicate(timeout=100), sender.returncode) for sender in senders]
@@ -361,9 +449,21 @@ def test_two_senders_at_once_on_a_fresh_store_make_one_run_in_this_checkout(chec
     assert [path.name for path in checkout.parent.iterdir()] == [checkout.name]
 
 
+def test_the_page_has_the_studies_too(checkout, monkeypatch, capsys):
+    measure_study(checkout)
+    served = []
+    monkeypatch.setattr(os, "execve", lambda program, command, environment: served.append(command))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    mlflow_page.main(["--port", str(port)])
+    assert "3 new, 3 in all" in capsys.readouterr().out
+    assert len(served) == 1
+    assert len(runs_of("toys")[2]) == 2
+
+
 def test_the_page_says_a_taken_port_before_anything_else(checkout):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        status, text = python("annulus.pipeline.mlflow_page", "--port", str(port))
+        status, text = python("annulus_lab.pipeline.mlflow_page", "--port", str(port))
     assert status == 1
     assert text == f"ERROR: port {port}: [Errno 98] Address already in use; take another one: make mlflow PORT=5001\n"

@@ -1,8 +1,10 @@
 """No part of an address that may be a secret is shown."""
 
+import time
+
 import pytest
 
-from annulus.pipeline.redaction import redacted, secrets_of
+from annulus_lab.pipeline.redaction import environment_secrets, redacted
 
 
 @pytest.mark.parametrize(
@@ -27,8 +29,25 @@ def test_what_is_shown_of_an_address_and_of_a_text_that_repeats_it(address, text
     assert redacted(text, address) == expected
 
 
+HOSTILE = [
+    "x" * 100_000,
+    "a:/" * 50_000,
+    "?#" * 50_000,
+    "://" * 50_000,
+    "basic " * 30_000 + " " * 50_000,
+    "@" * 100_000,
+]
+
+
+@pytest.mark.parametrize("answer", HOSTILE, ids=lambda answer: answer[:6])
+def test_a_long_answer_of_a_server_takes_no_time(answer):
+    begun = time.process_time()
+    redacted(answer, "http://host?token=SECRET", frozenset({"another"}))
+    assert time.process_time() - begun < 2
+
+
 def test_a_token_that_a_server_repeats_is_not_shown_in_any_encoding():
-    secrets = secrets_of(
+    secrets = environment_secrets(
         {"MLFLOW_TRACKING_TOKEN": "to/ken", "DATABRICKS_TOKEN": "other", "SHORT_KEY": "abc", "HOME": "home"}
         | {"AWS_SECRET_ACCESS_KEY": "another one"}  # which holds "other"
     )

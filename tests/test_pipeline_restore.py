@@ -9,7 +9,7 @@ import pytest
 from report_root import first_commit
 
 from annulus.errors import InputError
-from annulus.pipeline.restore import main, restore
+from annulus_lab.pipeline.restore import main, restore
 
 COMMITTED = {
     "params.yaml": "sampler: ring\n",
@@ -86,16 +86,21 @@ def test_a_value_of_as_many_letters_in_the_same_second_is_seen(root):
 
 def test_documents_and_records_beside_the_metrics_stay_and_those_of_a_study_go_back(root):
     """Of a repository that has them in git."""
-    texts = ("README.md", "RESULTS.md", "searches/a.csv", "comparisons/a.csv", "benchmarks/a.json", "figures/a.svg")
-    texts += ("notes/a.md",)  # of a folder of stages/ without a pipeline
-    kept = [root / "metrics" / name for name in texts]
-    made = [root / "metrics" / name for name in ("summary.csv", "summary.json", "cifar10/table.csv")]
-    (root / "stages/cifar10/dvc.yaml").touch()
-    (root / "stages/notes").mkdir()
+    texts = (
+        "README.md",
+        "RESULTS.md",
+        "MAIN.md",
+        "searches/a.csv",
+        "comparisons/a.csv",
+        "benchmarks/a.json",
+        "figures/a.svg",
+    )
+    kept = [root / "metrics" / name for name in texts] + [root / "stages/cifar10/README.md"]
+    made = [root / name for name in ("metrics/summary.csv", "metrics/summary.json", "stages/cifar10/metrics/table.csv")]
     for path in (*kept, *made):
         path.parent.mkdir(exist_ok=True)
         path.write_text("committed\n")
-    git(root, "add", "metrics")
+    git(root, "add", "metrics", "stages/cifar10/README.md", "stages/cifar10/metrics")
     git(root, "commit", "-qm", "numbers")
     for path in (*kept, *made):
         path.write_text("changed\n")
@@ -146,8 +151,35 @@ def test_a_head_that_the_user_may_have_detached_after_a_run_that_finished_stays_
     for name in ("EXEC_BASELINE", "EXEC_MERGE"):
         git(root, "update-ref", "-d", f"refs/exps/exec/{name}")
     steps = restore(root)
-    assert steps[1] == "HEAD is on no branch; if a killed `dvc exp run` left it so: git switch mine"
+    assert steps[1].startswith("HEAD is on no branch; if a killed `dvc exp run` left it so: git switch mine, then `git")
     assert git(root, "branch", "--show-current") == ""
+
+
+def test_a_run_that_was_killed_before_its_marks_is_named(root):
+    """DVC detaches HEAD for half a second while it writes the parameters into its own stash."""
+    for name in ("EXEC_BASELINE", "EXEC_MERGE", "EXEC_HEAD"):
+        git(root, "update-ref", "-d", f"refs/exps/exec/{name}")
+    git(root, "stash", "-q")
+    assert git(root, "stash", "list").startswith("stash@{0}: WIP on (no branch)")
+    assert "left it so: git switch mine, then `git stash pop`" in restore(root)[0]
+
+
+def test_locks_of_a_killed_dvc_are_removed_and_none_while_another_worktree_runs_one(root, tmp_path_factory):
+    """A SIGKILL while dulwich writes: each later `dvc exp run` ended with FileLocked."""
+    locks = [root / ".git/objects/c1/782202.lock", root / ".git/refs/exps/exec/EXEC_MERGE.lock"]
+    for lock in locks:
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        lock.touch()
+    other = tmp_path_factory.mktemp("worktree") / "other"
+    git(root, "worktree", "add", "-q", str(other))
+    (other / "dvc").write_text("input()")
+    with subprocess.Popen([sys.executable, "dvc", "exp", "run"], cwd=other, stdin=subprocess.PIPE) as run:
+        restore(root)
+        assert all(lock.exists() for lock in locks)
+        run.kill()
+    said = restore(other)[0]
+    assert said == "removed: 782202.lock, EXEC_MERGE.lock, left in git's folder by the killed run"
+    assert not any(lock.exists() for lock in locks)
 
 
 def test_dvc_takes_head_for_head_again(root):
@@ -242,5 +274,5 @@ def test_a_run_in_another_worktree_keeps_its_marks(root, tmp_path_factory):
 
 
 def test_git_that_refuses_is_one_sentence(tmp_path):
-    with pytest.raises(InputError, match=r"^cannot ask git in .*: it is no git repository"):
+    with pytest.raises(InputError, match=r"^cannot ask git in .*: it is not a git repository"):
         main(["--root", str(tmp_path)])

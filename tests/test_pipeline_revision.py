@@ -8,8 +8,8 @@ import pytest
 from report_root import first_commit
 
 from annulus.errors import InputError
-from annulus.pipeline import revision as revisions
-from annulus.pipeline.revision import compared_again, experiments, git, objects, revision, workspace
+from annulus_lab.pipeline import revision as revisions
+from annulus_lab.pipeline.revision import compared_again, experiments, git, objects, revision, workspace
 
 
 @pytest.fixture

@@ -1,10 +1,8 @@
 """What every stage does the same way: its arguments, its parameters, its errors, its results."""
 
-import hashlib
 import json
 import logging
 import os
-import resource
 import shutil
 import signal
 import subprocess
@@ -17,20 +15,20 @@ import pytest
 import warm
 import yaml
 from by_path import ROOT, script
-from dvc.utils.serialize import dump_yaml
-from report_root import first_commit
 from stated import TREE
 from test_studies_study import DEFAULTS
 
 from annulus.device.threads import cores
 from annulus.errors import InputError
 from annulus.negatives.samplers import Ring
-from annulus.pipeline import stage
-from annulus.pipeline.provenance import runs
-from annulus.pipeline.stage import Results, run_resolved, run_stage
 from annulus.running.checkpoint import Checkpoint, let_go
-from annulus.studies.settings_files import write_settings
-from annulus.studies.study import Study
+from annulus.running.code import digest
+from annulus_lab.pipeline import stage
+from annulus_lab.pipeline.edited import study_code
+from annulus_lab.pipeline.provenance import stage_records
+from annulus_lab.pipeline.stage import Results, run_resolved, run_stage
+from annulus_lab.studies.settings_files import write_settings
+from annulus_lab.studies.study import Study
 
 # As a terminal's process has them: a shell's background ignores the first, nohup the last.
 INTERRUPTS = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: signal.SIG_DFL}
@@ -111,7 +109,7 @@ def test_what_a_stage_says_are_plain_lines_on_stderr(argv, capsys, monkeypatch):
 def test_a_stage_with_seeds_writes_each(tmp_path, argv):
     seeds = {seed: {"top1_percent": 40.0 + seed, "k": 20, "worst_class": f"class {seed}"} for seed in (0, 3)}
     histories = {seed: [{"epoch": 1, "loss_nats": 0.5 * seed}] for seed in seeds}
-    run_stage(lambda params, paths: Results.of_seeds(seeds, histories), READS, PATHS, argv)
+    run_stage(lambda params, paths: Results.by_seed(seeds, histories), READS, PATHS, argv)
     found = {str(seed): numbers for seed, numbers in seeds.items()}
     assert read(tmp_path) == (found, "seed,epoch,loss_nats\n0,1,0.0\n3,1,1.5\n")
 
@@ -146,13 +144,13 @@ def test_a_stage_that_dvc_runs_says_where_and_which_files_are_its_own(tmp_path, 
         run_stage(failing, READS, PATHS, argv)
     assert stop.value.__cause__ is None
     assert not (tmp_path / "m").exists()
-    assert runs(tmp_path) == []
+    assert stage_records(tmp_path) == []
     for start in (
         lambda: run_stage(lambda params, paths: Results({"k": 1}, [{"epoch": 1}]), READS, PATHS, argv),
         lambda: run_resolved(lambda settings, paths: Results({"k": 2}, [{"epoch": 1}]), PATHS, settings),
     ):
         start()
-        (run,) = runs(tmp_path)
+        (run,) = stage_records(tmp_path)
         assert (run.stage, set(run.files)) == ("knn", {"m/knn.json", "m/knn.csv"})
         assert run.matches(tmp_path)
 
@@ -185,34 +183,11 @@ def test_resume_state_is_forgotten_only_when_the_files_are_there(tmp_path, argv)
 
 
 @pytest.fixture
-def committed(tmp_path, monkeypatch):
-    """A checkout whose committed metrics DVC has deleted, as it does before it starts a stage.
-
-    A user has edited given.json since, and has committed edited.json, which DVC has with other content.
-    """
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DVC_STAGE", "knn")
-    (tmp_path / "m").mkdir()
-    for name in ("knn.json", "knn.csv", "knn.png", "given.json", "edited.json", "other.json"):
-        (tmp_path / "m" / name).write_text(f"the committed {name}")
-    outs = {path.name: hashlib.md5(path.read_bytes()).hexdigest() for path in (tmp_path / "m").iterdir()}
-    lines = [f"    - path: m/{name}\n      hash: md5\n      md5: {md5}\n" for name, md5 in outs.items()]
-    stage = f"  knn:\n    cmd: python stages knn\n    outs:\n{''.join(lines)}"
-    (tmp_path / "dvc.lock").write_text(f"schema: '2.0'\nstages:\n{stage}".replace(outs["edited.json"], 32 * "0"))
-    first_commit(tmp_path)
-    for path in (tmp_path / "m").iterdir():
-        path.unlink()
-    (tmp_path / "m/given.json").write_text("a user's edit")
-    return tmp_path / "m"
-
-
-@pytest.fixture
-def started(committed, monkeypatch):
+def started(tmp_path, monkeypatch):
     """Starts a stage in place of kNN, as DVC does."""
     runner = script("stages/__main__.py")
-    words = ["--metrics", "m/knn.json", "--history", "m/knn.csv", "--pictures", "m/knn.png", "--given", "m/given.json"]
-    words += ["--edited", "m/edited.json", "--new", "m/new.json"]
-    monkeypatch.setattr(sys, "argv", ["stages", "knn", *words])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["stages", "knn"])
     handlers = {sign: signal.getsignal(sign) for sign in INTERRUPTS}
 
     def start(stage):
@@ -230,82 +205,18 @@ def started(committed, monkeypatch):
     return start
 
 
-def failing(error):
-    def stage():
-        Path("m/knn.csv").write_text("written", encoding="utf-8")
-        Path("m/given.json").unlink()
+@pytest.mark.parametrize("error", [SystemExit("ERROR: too few"), ZeroDivisionError(), ImportError()])
+def test_a_stage_that_fails_ends_with_its_own_error(started, error):
+    def fail():
         raise error
 
-    return stage
-
-
-@pytest.mark.parametrize("changed", [None, ("RANK", "1"), ("DVC_STAGE", None)])
-@pytest.mark.parametrize("error", [SystemExit("ERROR: too few"), ZeroDivisionError(), ImportError()])
-def test_a_stage_that_fails_gets_back_what_dvc_deleted_and_nothing_else(
-    started, committed, monkeypatch, changed, error
-):
-    """Of several processes the first puts it back: the others end early and well, while it still writes."""
-    if changed:
-        name, value = changed
-        monkeypatch.setenv(name, value) if value else monkeypatch.delenv(name)
     with pytest.raises(type(error)):
-        started(failing(error))
-    back = {} if changed else {name: f"the committed {name}" for name in ("knn.json", "knn.png")}
-    assert {path.name: path.read_text() for path in committed.iterdir()} == {"knn.csv": "written"} | back
-
-
-def test_what_a_user_has_put_in_the_place_of_a_file_stays(started, committed):
-    """A link to nowhere is no file, but somebody's."""
-    (committed / "knn.json").symlink_to("nowhere")
-    with pytest.raises(ZeroDivisionError):
-        started(failing(ZeroDivisionError()))
-    assert (committed / "knn.json").readlink() == Path("nowhere")
-    assert (committed / "knn.png").read_text() == "the committed knn.png"
-
-
-def test_on_a_full_disk_no_half_of_a_file_is_put_back(committed):
-    runner = script("stages/__main__.py")
-    handlers, limits = {sign: signal.getsignal(sign) for sign in INTERRUPTS}, resource.getrlimit(resource.RLIMIT_FSIZE)
-    try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1, limits[1]))
-        runner.put_back(["m/knn.json"])
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        for sign, handler in handlers.items():
-            signal.signal(sign, handler)
-    assert not (committed / "knn.json").exists()
-
-
-def test_a_stage_s_outputs_are_read_from_a_lock_as_dvc_writes_it(tmp_path, monkeypatch):
-    """Where yaml is missing a stage fails, and gets its files back all the same."""
-    runner = script("stages/__main__.py")
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "stages/mine").mkdir(parents=True)
-    md5, paths = "0123456789abcdef" * 2, (f"m/{'a long name, ' * 12}.json", "m/[1] off.json", "m/ö.csv")
-    outs = [{"path": path, "hash": "md5", "md5": md5, "size": 3} for path in paths]
-    stage = {"cmd": "python", "deps": [{"path": "m/of another stage.json", "md5": 32 * "f"}], "outs": outs}
-    dump_yaml(
-        tmp_path / "stages/mine/dvc.lock", {"schema": "2.0", "stages": {"train@a + [b]": stage, "train": {"cmd": "ls"}}}
-    )
-    assert runner.outputs("train@a + [b]") == dict.fromkeys(paths, md5)
-
-
-@pytest.mark.slow
-def test_a_stage_s_outputs_are_read_from_the_locks_of_this_repository(monkeypatch):
-    runner = script("stages/__main__.py")
-    monkeypatch.chdir(ROOT)
-    for lock in map(Path, ("dvc.lock", "stages/estimators/dvc.lock", "stages/cifar10_distillation/dvc.lock")):
-        stages = yaml.load(lock.read_text(encoding="utf-8"), yaml.CSafeLoader)["stages"]
-        name = max(stages, key=lambda name: len(stages[name].get("outs", ())))
-        locked = {out["path"]: out["md5"] for out in stages[name]["outs"]}
-        assert locked.items() <= runner.outputs(name).items(), name
+        started(fail)
 
 
 @pytest.mark.parametrize("sign", INTERRUPTS)
 @pytest.mark.parametrize("then", ["fails", "goes on"])
-def test_ctrl_c_or_kill_in_a_stage_is_one_sentence_whatever_an_import_makes_of_it(
-    started, committed, capsys, then, sign
-):
+def test_ctrl_c_or_kill_in_a_stage_is_one_sentence_whatever_an_import_makes_of_it(started, capsys, then, sign):
     def importing():
         try:
             signal.raise_signal(sign)
@@ -318,14 +229,13 @@ def test_ctrl_c_or_kill_in_a_stage_is_one_sentence_whatever_an_import_makes_of_i
     with pytest.raises(SystemExit) as ended:
         started(importing)
     assert ended.value.code == 130
-    assert capsys.readouterr().err == "ERROR: interrupted; the same command goes on where this one stood\n"
-    assert (committed / "knn.json").read_text() == "the committed knn.json"
+    assert capsys.readouterr().err == "ERROR: interrupted; the same command continues from here\n"
 
 
 STAGE = """import os, signal, time
 from annulus.running.workers import map_processes
 
-from annulus.pipeline.stage import Results, run_stage
+from annulus_lab.pipeline.stage import Results, run_stage
 
 def compute(item):
     os.kill(os.getpid(), signal.SIGKILL) if item == "killed" else time.sleep(60)
@@ -343,9 +253,9 @@ run_stage(main, [], ["metrics"])
     ("item", "status", "sentence"),
     [
         ("killed", 1, "ERROR: a process that computed was killed, mostly because memory ran out; free some, or "),
-        (signal.SIGINT, 130, "ERROR: interrupted; the same command goes on where this one stood"),
-        (signal.SIGTERM, 130, "ERROR: interrupted; the same command goes on where this one stood"),
-        (signal.SIGHUP, 130, "ERROR: interrupted; the same command goes on where this one stood"),
+        (signal.SIGINT, 130, "ERROR: interrupted; the same command continues from here"),
+        (signal.SIGTERM, 130, "ERROR: interrupted; the same command continues from here"),
+        (signal.SIGHUP, 130, "ERROR: interrupted; the same command continues from here"),
     ],
 )
 def test_a_killed_worker_and_ctrl_c_while_workers_compute_are_one_sentence(tmp_path, params, item, status, sentence):
@@ -402,9 +312,26 @@ def test_settings_are_a_file_each_in_the_order_of_the_study(tmp_path, params):
 
     folder = tmp_path / "settings"
     words = ["--params", str(params), "--study", str(tmp_path / "study.yaml"), "--settings", str(folder)]
-    write_settings(main, Study, words)
-    assert (folder / "rows/MoCo v1.json").read_text() == '{\n  "scale": "demo",\n  "b": 1,\n  "a": "ball"\n}\n'
-    assert (folder / "images.json").read_text() == "{}\n"
+    write_settings(main, Study, {"rows": "algorithms/train", "images": "study_images"}, words)
+    text = (folder / "rows/MoCo v1.json").read_text()
+    assert text.startswith('{\n  "scale": "demo",\n  "b": 1,\n  "a": "ball",\n  "script": "algorithms/train",\n')
+    digests = {name: json.loads((folder / f"{name}.json").read_text())["code"] for name in ("rows/MoCo v1", "images")}
+    assert digests["images"] == digest(ROOT / "stages/study_images.py") != digests["rows/MoCo v1"]
+
+
+def test_a_stage_whose_code_was_edited_since_its_settings_were_written_is_refused(settings, tmp_path):
+    def main(params, paths):
+        return Results({"top1_percent": 1.0})
+
+    file = tmp_path / "MoCo v1.json"
+    content = json.loads(file.read_text())
+    file.write_text(json.dumps(content | {"code": study_code(Path(__file__), content)}))
+    run_resolved(main, PATHS, settings)
+    file.write_text(json.dumps(content | {"code": 32 * "0"}))
+    with pytest.raises(
+        SystemExit, match=r"test_pipeline_stage\.py, or code that it imports, was edited since .* again$"
+    ):
+        run_resolved(main, PATHS, settings)
 
 
 def stages(*words: str, folder: Path, **environment: str) -> subprocess.CompletedProcess:
@@ -419,12 +346,12 @@ def test_a_file_of_the_library_that_a_queued_experiment_lacks_is_named_with_a_wa
         shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__"))
     choices = tmp_path / "src/annulus/negatives/__init__.py"
     choices.write_text(choices.read_text() + "from annulus.negatives.own_sampler import Own\n")
-    command = [warm.folder() / "python", "stages", "check", "--checked", "checked", "--params", f"{ROOT}/params.yaml"]
+    command = [warm.folder() / "python", "stages", "check", "--code", "code", "--params", f"{ROOT}/params.yaml"]
     done = subprocess.run(command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": ""}, capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr == (
         "ERROR: No module named 'annulus.negatives.own_sampler'; `git add` its file: a queued experiment has only "
-        "those that git knows\n"
+        "files that git tracks\n"
     )
 
 
@@ -432,10 +359,11 @@ def test_a_stage_runs_with_the_code_of_its_own_checkout_and_one_that_is_not_ther
     """Whatever annulus the environment would import, and from any folder."""
     (tmp_path / "annulus").mkdir()
     (tmp_path / "annulus/__init__.py").write_text("raise AssertionError('of another checkout')")
-    words = ("check", "--checked=checked", f"--params={ROOT}/params.yaml")
+    shutil.copy(ROOT / "dvc.yaml", tmp_path)  # whose stages the check writes a digest for
+    words = ("check", "--code=code", f"--params={ROOT}/params.yaml")
     done = stages(*words, folder=tmp_path, PYTHONPATH=str(tmp_path))
     assert (done.returncode, done.stderr) == (0, "")
-    assert (tmp_path / "checked").exists()
+    assert (tmp_path / "code").exists()
     for words in ([], ["knnn"]):
         done = stages(*words, folder=tmp_path)
         assert done.returncode == 1
@@ -447,6 +375,19 @@ def test_names_and_lines_are_utf_8_in_a_stage_whatever_the_locale_says(tmp_path)
     (tmp_path / "stages/__main__.py").write_bytes((ROOT / "stages/__main__.py").read_bytes())
     (tmp_path / "stages/show.py").write_text("from pathlib import Path\nprint(*Path().glob('?'))")
     (tmp_path / "猫").touch()
+    # All that the program imports, without the seconds that torch takes: what is looked at happens around it.
+    nothing = "from contextlib import nullcontext as "
+    for name, content in {
+        "torch/__init__.py": "",
+        "annulus/__init__.py": "",
+        "annulus/running/__init__.py": "",
+        "annulus/running/imports.py": f"{nothing}uncollected",
+        "annulus_lab/__init__.py": "",
+        "annulus_lab/pipeline/__init__.py": "",
+        "annulus_lab/pipeline/second_run.py": f"{nothing}refuse_second_run",
+    }.items():
+        (tmp_path / "src" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "src" / name).write_text(content)
     command, ascii = [sys.executable, "stages", "show"], {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
     for asked, said in (({}, "猫"), ({"PYTHONIOENCODING": "latin-1"}, "\\u732b")):
         environment = os.environ | ascii | asked

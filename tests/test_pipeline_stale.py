@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from annulus.errors import InputError
-from annulus.pipeline.revision import Files, workspace
-from annulus.pipeline.stale import flat, is_locked, is_other, read_yaml, stale
+from annulus_lab.pipeline.revision import RevisionFiles, workspace
+from annulus_lab.pipeline.stale import flat, is_locked, is_other, read_yaml, stale
 
 CODE = {"src/a/b.py": b"b", "src/a/c/d.py": b"d"}
 PARAMS = {"dataset": "shapes", "datasets": {"shapes": {"size": 20, "decay": 1e-05}, "cifar": {"size": 32}}}
@@ -49,7 +49,9 @@ def clauses(locked: dict, params: dict = PARAMS, **content: bytes) -> list[str]:
     # DVC writes 1e-05, which YAML 1.1 takes for text.
     found["dvc.lock"] = yaml.safe_dump({"stages": locked}).replace("1.0e-05", "1e-05").encode()
     found |= CODE | {"metrics/main/knn.json": b"{}"} | content
-    return stale(Files("HEAD", found.__getitem__, lambda path: [name for name in found if name.startswith(f"{path}/")]))
+    return stale(
+        RevisionFiles("HEAD", found.__getitem__, lambda path: [name for name in found if name.startswith(f"{path}/")])
+    )
 
 
 def test_metrics_of_their_own_parameters_and_code_are_not_stale():
@@ -94,12 +96,12 @@ def test_a_tree_is_flat_under_dotted_keys_and_an_empty_section_is_a_value():
 def test_a_short_file_of_endless_values_is_refused(opening, closing):
     """By anchors of YAML each line has the one before ten times: the sixth has a million."""
 
-    def nested(lines: int) -> Files:
+    def nested(lines: int) -> RevisionFiles:
         names = [f"k{n}: " if opening == "{" else "" for n in range(10)]
         text = "a0: &a0 1\n"
         for n in range(1, lines + 1):
             text += f"a{n}: &a{n} {opening}{', '.join(f'{name}*a{n - 1}' for name in names)}{closing}\n"
-        return Files("HEAD", {"dvc.lock": text.encode()}.__getitem__, lambda path: [])
+        return RevisionFiles("HEAD", {"dvc.lock": text.encode()}.__getitem__, lambda path: [])
 
     assert read_yaml(nested(4), "dvc.lock")["a0"] == 1
     with pytest.raises(InputError, match=r"^HEAD: dvc\.lock holds more than 100,000 values, as no such file does"):
@@ -182,21 +184,37 @@ def test_an_earlier_stage_that_ran_again_alone_is_seen_by_what_it_wrote():
 
 
 def test_a_metrics_file_of_another_run_and_a_stage_that_never_ran_are_named(monkeypatch):
-    assert clauses(lock(), **{"metrics/main/knn.json": b"[]"}) == [
-        "metrics/main/knn.json is not the file that dvc.lock names"
-    ]
+    assert clauses(lock(), **{"metrics/main/knn.json": b"[]"}) == ["metrics/main/knn.json differs from dvc.lock"]
     locked = lock()
     locked["pretrain"]["outs"].append({"path": "metrics/main/gone.json", "md5": md5(b"{}")})
     kept = PIPELINE["pretrain"]["metrics"]
     monkeypatch.setitem(PIPELINE["pretrain"], "metrics", [*kept, {"metrics/main/gone.json": {"cache": False}}])
-    assert clauses(locked) == ["metrics/main/gone.json is not the file that dvc.lock names"], "it is missing"
+    assert clauses(locked) == ["metrics/main/gone.json differs from dvc.lock"], "it is missing"
     monkeypatch.undo()
     locked = lock()
     del locked["pretrain"]
     assert clauses(locked) == ["dvc.lock names no run of pretrain"]
 
 
+@pytest.mark.parametrize(
+    ("count", "names"),
+    [
+        (2, "metrics/main/0.json, metrics/main/1.json"),
+        (5, "metrics/main/0.json, metrics/main/1.json, metrics/main/2.json, metrics/main/3.json and 1 more"),
+    ],
+)
+def test_several_files_of_another_run_are_one_clause(monkeypatch, count, names):
+    paths = [f"metrics/main/{n}.json" for n in range(count)]
+    monkeypatch.setitem(PIPELINE["pretrain"], "metrics", [{path: {"cache": False}} for path in ("kept.csv", *paths)])
+    locked = lock()
+    locked["pretrain"]["outs"] += [{"path": path, "md5": md5(b"{}")} for path in paths]
+    made = dict.fromkeys(paths, b"{}") | {"kept.csv": b"of the cache"}
+    locked["pretrain"]["outs"][1]["md5"] = md5(made["kept.csv"])
+    assert clauses(locked, **made) == []
+    assert clauses(locked, **made | dict.fromkeys(paths, b"[]")) == [f"files differ from dvc.lock: {names}"]
+
+
 def test_without_a_lock_nothing_is_known_and_one_of_something_else_is_refused(tmp_path):
-    assert stale(workspace(tmp_path)) == ["dvc.lock is missing, so nothing says what the metrics were made with"]
+    assert stale(workspace(tmp_path)) == ["dvc.lock is missing, so the parameters of the metrics are unknown"]
     with pytest.raises(InputError, match=r"HEAD: dvc\.yaml and dvc\.lock are not of DVC"):
         clauses({"prepare": [], "pretrain": []})

@@ -7,7 +7,7 @@ import pytest
 from measured import POINTS, measure_study
 from report_root import first_commit
 
-from annulus.pipeline.study_rows import study_rows
+from annulus_lab.pipeline.study_rows import study_rows
 
 
 def test_a_row_of_a_table_is_a_result_and_a_point_of_a_curve_is_none(tmp_path):
@@ -18,7 +18,7 @@ def test_a_row_of_a_table_is_a_result_and_a_point_of_a_curve_is_none(tmp_path):
     assert not faults
     ring, uniform = found["toys"]
     assert (ring.name, ring.commit) == ("points ring 0.5", commit)
-    assert ring.params == {"file": "metrics/toys/points.csv", "series": "ring", "value": "0.5"}
+    assert ring.params == {"file": "stages/toys/metrics/points.csv", "series": "ring", "value": "0.5"}
     numbers = {"seeds": 3.0, "top1_percent": 40.0, "top1_interval_percent": 1.5}
     assert ring.numbers == numbers | {"top1_verdict": "better", "scale": "demo"}
     assert (uniform.name, "top1_interval_percent" in uniform.numbers) == ("points uniform", False), "no empty cell"
@@ -41,14 +41,15 @@ def test_a_row_of_known_information_is_named_by_it_and_one_that_is_told_it_after
     ("name", "content", "fault"),
     [
         (
-            "metrics/toys/points.csv",
+            "stages/toys/metrics/points.csv",
             POINTS,
-            "study toys: metrics/toys/points.csv differs from what dvc.lock names, as after a run that did not finish; "
-            "run `dvc repro stages/toys/dvc.yaml`",
+            "study toys: stages/toys/metrics/points.csv differs from dvc.lock, as after a run that did not "
+            "finish; run `make study STUDY=toys`",
         ),
-        ("metrics/toys/points.csv", None, "study toys: metrics/toys/points.csv is missing, as"),
-        ("metrics/toys/points.csv", "a pipe", "study toys: metrics/toys/points.csv is missing, as"),
+        ("stages/toys/metrics/points.csv", None, "study toys: stages/toys/metrics/points.csv is missing, as"),
+        ("stages/toys/metrics/points.csv", "a pipe", "study toys: stages/toys/metrics/points.csv is missing, as"),
         ("stages/toys/dvc.lock", "stages: [", "stages/toys/dvc.lock: not this version's (ParserError: "),
+        ("stages/toys/dvc.lock", "stages: {a: {outs: [{}]}}", "stages/toys/dvc.lock: not this version's (KeyError: "),
         ("stages/toys/dvc.lock", "a pipe", "stages/toys/dvc.lock: not this version's (LookupError: "),
     ],
 )
@@ -71,4 +72,4 @@ def test_a_table_with_a_row_of_another_kind_is_named(tmp_path, row):
     measure_study(tmp_path, points=f"{POINTS}{row}\n")
     found, (told,) = study_rows(tmp_path)
     assert not found
-    assert told.startswith("study toys: metrics/toys/points.csv: not this version's (")
+    assert told.startswith("study toys: stages/toys/metrics/points.csv: not this version's (")

@@ -7,7 +7,7 @@ import pytest
 from measured import measure
 from report_root import first_commit
 
-from annulus.pipeline.variants import variants
+from annulus_lab.pipeline.variants import variants
 
 GIT = ["git", "-c", "user.name=a", "-c", "user.email=a@localhost"]
 
@@ -40,10 +40,10 @@ def test_a_variant_holds_what_the_lock_says_and_what_the_metrics_hold(root):
     headline = {"knn_top1_percent": 40.0, "knn_top1_interval_percent": 0.5}
     assert one.numbers == headline | {"prepare/classes": 3, "prepare/test_digest": "abc", "pretrain/processor": "a CPU"}
     assert one.seeds["1"] == {"pretrain/loss_nats": 12.0, "pretrain/processor": "a CPU", "knn/top1_percent": 41.0}
-    assert one.curves_of["1"] == {"pretrain/loss_nats": [(1, 11.0), (2, 12.0)]}
+    assert one.seed_curves["1"] == {"pretrain/loss_nats": [(1, 11.0), (2, 12.0)]}
     assert one.curves == {"pretrain/loss_nats": [(1, 6.0), (2, 7.0)]}, "the mean over seeds"
     assert (one.name, one.commit, one.experiment) == (f"main {commit[:7]}", commit, None)
-    assert one.made == int(git(root, "show", "-s", "--format=%ct"))
+    assert one.modified == int(git(root, "show", "-s", "--format=%ct"))
 
 
 def test_experiments_branches_and_the_workspace_are_each_told_once(root):
@@ -68,7 +68,7 @@ def test_experiments_branches_and_the_workspace_are_each_told_once(root):
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
-        ("metrics/main/knn.json", "{}", "metrics/main/knn.json differs from what dvc.lock names, as after a run that"),
+        ("metrics/main/knn.json", "{}", "metrics/main/knn.json differs from dvc.lock, as after a run that"),
         ("metrics/main/knn.json", None, "metrics/main/knn.json is missing, as after a run that did not finish; run"),
         ("metrics/main/knn.json", "a pipe", "metrics/main/knn.json is missing"),
         ("dvc.lock", None, "dvc.lock is missing; run `dvc repro`"),

@@ -3,6 +3,7 @@
 import json
 import shlex
 import shutil
+from functools import cache
 
 import pytest
 from by_path import ROOT, script
@@ -10,15 +11,16 @@ from dvc.utils.hydra import apply_overrides
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from stated import stated_params
 
-from annulus.config.file import checked, load_params, read_tree
-from annulus.config.resolved import IMAGES, RUN, resolved
 from annulus.errors import InputError
 from annulus.negatives.ranks import rank_limits
-from annulus.report.papers.comparison import load_tables
-from annulus.studies.presets import line, listing
-from annulus.studies.presets.hours import hours
-from annulus.studies.presets.preset import Presets, studies
-from annulus.studies.study import Study
+from annulus_lab.config.file import checked, load_params
+from annulus_lab.config.resolved import IMAGES, RUN, resolved
+from annulus_lab.config.tree import read_tree
+from annulus_lab.report.papers.comparison import load_tables
+from annulus_lab.studies.presets import line, listing
+from annulus_lab.studies.presets.hours import hours
+from annulus_lab.studies.presets.preset import Presets, studies
+from annulus_lab.studies.study import Study
 
 SETTINGS = {"algorithms": "algorithms", "cifar10_algorithms": "algorithms", "cifar10": "cifar10"}
 
@@ -41,16 +43,20 @@ def checkout(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def presets_of(checkout):
+    """Presets of a study, at a scale, made once."""
+    return cache(lambda study, scale=None: Presets(checkout, study, scale))
+
+
+@pytest.fixture(scope="module")
 def of_stages(checkout):
-    cache = {}
+    @cache
+    def settings(study):
+        own = checkout / "stages" / study / "params.yaml"
+        return script(f"stages/{SETTINGS[study]}/settings.py").main(Study(checkout / "params.yaml", own))
 
     def read(study, row):
-        if study not in cache:
-            files = script(f"stages/{SETTINGS[study]}/settings.py").main(
-                Study(checkout / "params.yaml", checkout / "stages" / study / "params.yaml")
-            )
-            cache[study] = files
-        files = cache[study]
+        files = settings(study)
         run = files.get(f"rows/{row}") or files[f"rows/{row}/0"]
         return run["run"], files["images"], files["table"]["seeds"]
 
@@ -72,9 +78,9 @@ def set_by(words, tree):
 
 
 @pytest.mark.parametrize("study", SETTINGS)
-def test_every_line_selects_what_the_row_selects(study, of_stages, monkeypatch, checkout):
+def test_every_line_selects_what_the_row_selects(study, of_stages, presets_of, monkeypatch, checkout):
     monkeypatch.chdir(checkout)
-    presets, tree = Presets(checkout, study), read_tree(checkout / "params.yaml")
+    presets, tree = presets_of(study), read_tree(checkout / "params.yaml")
     assert len(presets.all) >= 38
     for preset in presets.all.values():
         params = checked(set_by(overrides(presets, preset), tree), preset.name)
@@ -93,8 +99,8 @@ def test_every_line_selects_what_the_row_selects(study, of_stages, monkeypatch, 
         ("algorithms", None, "none/untrained, Lab"),
     ],
 )
-def test_dvc_writes_a_params_yaml_that_selects_the_preset(study, scale, name, tmp_path, checkout):
-    presets = Presets(checkout, study, scale)
+def test_dvc_writes_a_params_yaml_that_selects_the_preset(study, scale, name, tmp_path, checkout, presets_of):
+    presets = presets_of(study, scale)
     preset = presets.find(name)
     shutil.copy(checkout / "params.yaml", tmp_path)
     apply_overrides(tmp_path / "params.yaml", overrides(presets, preset))
@@ -107,9 +113,9 @@ TRAINED = 45_000  # of CIFAR-10's 50,000 images, without the validation part
 
 
 @pytest.fixture(scope="module")
-def at_papers_scale(checkout):
+def at_papers_scale(presets_of):
     """The parameters of each preset of a table, by the table's name for the method, and what it trains."""
-    presets = Presets(checkout, "algorithms", "paper")
+    presets = presets_of("algorithms", "paper")
 
     def of(table):
         found = {name.partition("/")[2]: presets.params(preset) for name, preset in presets.all.items()
@@ -225,12 +231,12 @@ def test_a_near_miss_is_one_sentence(capsys, checkout):
         (["ring.table1a/IRng"], r"no preset 'ring\.table1a/IRng'; did you mean 'ring\.table1a/IRing'\?"),
         (["mocoring"], r"no preset 'mocoring'; did you mean 'ring\.table1a/MoCoRing'\?"),
         (["x"], r"no preset 'x' \(`annulus presets` lists all 52\)"),
-        (["x", "--study", "cifar"], r"'cifar' is no study with the papers' tables; did you mean 'cifar10'\?"),
+        (["x", "--study", "cifar"], r"'cifar' is not a study with the papers' tables; did you mean 'cifar10'\?"),
         (["x", "--scale", "papr"], r"'papr' is none of tiny, demo, paper; did you mean 'paper'\?"),
     ):
         with pytest.raises(InputError, match=sentence):
             line.main([*words, "--root", str(checkout)])
-    with pytest.raises(InputError, match="no study with the papers' tables"):
+    with pytest.raises(InputError, match="is not a study with the papers' tables"):
         Presets(checkout, "spirals")
 
 
@@ -303,13 +309,13 @@ def root(tmp_path):
         ("cifar10", None, "ring.table1a/IR", "not known"),
     ],
 )
-def test_hours_follow_from_the_timed_speeds(study, scale, name, said, root, checkout):
-    presets = Presets(checkout, study, scale)
+def test_hours_follow_from_the_timed_speeds(study, scale, name, said, root, presets_of):
+    presets = presets_of(study, scale)
     assert f"hours: {said}" in hours(root, presets, presets.find(name))
 
 
-def test_without_metrics_hours_are_not_known_and_a_damaged_file_is_a_sentence(root, tmp_path_factory, checkout):
-    presets = Presets(checkout, "cifar10_algorithms")
+def test_without_metrics_hours_are_not_known_and_a_damaged_file_is_a_sentence(root, tmp_path_factory, presets_of):
+    presets = presets_of("cifar10_algorithms")
     preset = presets.find("mutualinfo.table1/RING")
     assert "not known" in hours(tmp_path_factory.mktemp("empty"), presets, preset)
     (root / "metrics/searches/cifar10_algorithms.csv").write_text("a,b\n1,2\n")

@@ -1,4 +1,6 @@
-"""The recipes of src/annulus/README.md, each followed in a scratch copy: what it names is all that has to change.
+"""The recipes of docs/add.md, each followed in a scratch copy: what it names is all that has to change.
+
+A sampler, a bound, a view and a study are the page's own blocks; of the others this file has an example.
 
 There the tests of lists, READMEs and parameters are green, also after a user's edits of params.yaml, and with a user's
 own numbers in metrics/ once `make tables` has run.
@@ -14,91 +16,15 @@ from pathlib import Path
 
 import pytest
 import warm
+from added import blocks_of, recipe_of
 from by_path import ROOT
 
-RECIPES = (ROOT / "src/annulus/README.md").read_text()
 OF_LISTS = ["test_config*.py", "test_readme.py", "test_public.py", "test_pipeline.py", "test_pipeline_stage.py"]
 OF_LISTS += ["test_summary.py", "test_report_metrics.py"]
 OF_VALUES = ["test_studies_*.py", "test_study_cifar10.py", "test_views_patches.py"]
 OF_VALUES += ["test_export_hub.py", "test_diagnostics_picture.py", "test_training_loop.py", "test_training_setup.py"]
 
 # Of each file its whole text, or what comes before the places that stand after >>>.
-SAMPLER = {
-    "params.yaml": ">>>  uniform: {}\n  furthest: {share: 0.5}",
-    "src/annulus/negatives/furthest.py": '''
-from dataclasses import dataclass
-
-from annulus.negatives.samplers import Sampler
-from annulus.settings import Share
-
-
-@dataclass(frozen=True)
-class Furthest(Sampler):
-    """The furthest share of the other columns."""
-
-    share: Share
-
-    @property
-    def shares(self) -> tuple[float, float]:
-        return 1 - self.share, 1.0
-''',
-    "src/annulus/negatives/__init__.py": """>>>from annulus.negatives.neighbours
-from annulus.negatives.furthest import Furthest
->>>    "ring": Ring
-    "furthest": Furthest,""",
-    "tests/test_negatives_furthest.py": """
-from settings import run
-
-
-def test_it_trains_with_the_furthest():
-    assert run({"sampler": "furthest", "samplers.furthest.share": 0.25}).run()[-1]["inner_share"] == 0.75
-""",
-}
-
-BOUND = {
-    "params.yaml": ">>>  la: {}\n  margin: {margin: 0.5}",
-    "src/annulus/bounds/margin.py": '''
-from dataclasses import dataclass
-from typing import ClassVar
-
-import torch
-
-from annulus.bounds.bound import Bound
-from annulus.bounds.infonce import infonce
-from annulus.settings import Positive
-
-
-@dataclass(frozen=True)
-class Margin(Bound):
-    """InfoNCE whose positive scores `margin` less. Source: Wang et al. 2018, arXiv:1801.05599, Eq. 6."""
-
-    margin: Positive
-    neighbours: ClassVar = "refused"
-
-    def loss(self, positives, negatives, training):
-        return infonce(positives - self.margin, negatives)
-
-    def ceiling(self, positives, negatives, training):
-        return (negatives * torch.tensor(self.margin).exp()).log1p().mean()
-''',
-    "src/annulus/bounds/__init__.py": """>>>from annulus.bounds.la
-from annulus.bounds.margin import Margin
->>>    "la": LocalAggregation
-    "margin": Margin,""",
-    "tests/test_bounds_margin.py": """
-import torch
-from settings import run
-
-from annulus.bounds.margin import Margin
-
-
-def test_the_ceiling_is_the_loss_of_equal_scores_and_it_trains():
-    equal = Margin(0.5).loss(torch.zeros(3, 1), torch.zeros(3, 4), 0.0)
-    torch.testing.assert_close(Margin(0.5).ceiling(torch.ones(3).long(), torch.full((3,), 4), 0.0), equal)
-    assert run({"bound": "margin"}).run()[-1]["loss_nats"] > 0
-""",
-}
-
 SPLIT = {
     "params.yaml": ">>>  lab: {space\n  bgr: {space: bgr, sigma: null}",
     "src/annulus/views/spaces.py": '''>>>LEVEL = 1 / 510
@@ -118,7 +44,7 @@ from annulus.views.spaces import SPACES
 
 def test_bgr_is_rgb_from_its_end_and_trains():
     images = torch.rand(2, 3, 4, 4)
-    assert torch.equal(SPACES["bgr"].of_rgb(images)[:, 0], images[:, 2])
+    assert torch.equal(SPACES["bgr"].from_rgb(images)[:, 0], images[:, 2])
     assert run({"split": "bgr"}).run()[-1]["loss_nats"] > 0
 """,
 }
@@ -157,8 +83,8 @@ def draw_plain(rows, size, key):
 ''',
     "src/annulus/datasets/generated.py": """>>>from annulus.datasets.source
 from annulus.datasets.plain import COLOURS, draw_plain
->>>    "mosaics": Drawn
-    "plain": Drawn(COLOURS, draw_plain, SMALL),""",
+>>>    "mosaics": GeneratedSet
+    "plain": GeneratedSet(COLOURS, draw_plain, SMALL),""",
     "tests/test_datasets_plain.py": """
 from settings import load
 
@@ -175,7 +101,7 @@ def test_the_brightness_is_the_class():
 
 EVALUATION = {
     "params.yaml": ">>>knn: {k\ncentroid: {layer: pooled}",
-    "src/annulus/config/all_params.py": """>>>from annulus.evals.knn
+    "src/annulus_lab/config/all_params.py": """>>>from annulus.evals.knn
 from annulus.evals.centroid import CentroidSettings
 >>>    knn: KnnSettings
     centroid: CentroidSettings""",
@@ -205,7 +131,7 @@ def evaluate_centroid(train, test, params):
 
 from annulus.encoders.features import load_features
 from annulus.evals.centroid import evaluate_centroid
-from annulus.pipeline.stage import Results, run_stage
+from annulus_lab.pipeline.stage import Results, run_stage
 
 READS = ["centroid"]
 PATHS = ["features", "metrics"]
@@ -219,12 +145,16 @@ def main(params, paths):
 if __name__ == "__main__":
     run_stage(main, READS, PATHS)
 ''',
-    "dvc.yaml": """>>>  knn:
+    "dvc.yaml": """>>>    - stages/knn.py
+    - stages/centroid.py
+>>>  knn:
   centroid:
-    cmd: python stages centroid --features data/main/features --metrics metrics/main/centroid.json
-    deps: [data/main/features, stages/centroid.py, src/annulus/encoders, src/annulus/evals, src/annulus/files]
+    cmd: python stages centroid --features data/main/features --metrics data/main/numbers/centroid.json
+    deps: [data/main/code/centroid, data/main/features]
     params: [centroid]
-    plots: [{metrics/main/centroid.json: {cache: false}}]
+    outs: [data/main/numbers/centroid.json]
+>>>    - metrics/main/knn.json
+    - metrics/main/centroid.json: {cache: false, persist: true}
 """,
     "tests/test_evals_centroid.py": """
 from argparse import Namespace
@@ -245,21 +175,15 @@ def test_points_beside_their_means_are_right_and_one_beside_the_other_is_not_and
         save_features(tmp_path, split, Features(layers, torch.tensor(labels), ("low", "high")))
     found = centroid.main({"centroid": load({}).get("centroid")}, Namespace(features=tmp_path))
     assert found.metrics == {"top1_percent": 75.0}
-    stages = read_yaml(ROOT / "dvc.yaml")["stages"]
-    assert missing_and_spare(stages["centroid"]) == ([], [])
+    assert missing_and_spare(read_yaml(ROOT / "dvc.yaml")["stages"]) == ([], [])
 """,
 }
 
-STUDY = {
-    "stages/mild/dvc.yaml": (ROOT / "stages/strength/dvc.yaml").read_text(),
-    "stages/mild/params.yaml": (ROOT / "stages/starter.yaml").read_text().replace("NAME", "mild"),
-    "stages/mild/README.md": "# Mild\n\n`dvc repro stages/mild/dvc.yaml`\n",
-    "stages/README.md": ">>>| [strength](\n| [mild](mild/README.md) | how mild may views be? |",
-}
+OF_A_PROJECT = [".dvc", ".dvcignore", "src", "dvc.yaml"]  # as the page's own lines copy them
 
 HEADLINE = {
     "src/annulus/evals/headlines.py": """>>>    "linear_top1_percent"
-    "knn_top5_percent": Headline("knn", "top5_percent"),""",
+    "knn_top5_percent": Headline("knn", "top5_percent", optional=True),""",
     "tests/test_summary.py": """
 
 
@@ -269,9 +193,11 @@ def test_top5_is_a_headline(paths):
 }
 
 FOLLOWED = {
-    **{"sampler": SAMPLER, "bound": BOUND, "split": SPLIT, "backbone": BACKBONE, "data set": DATASET},
-    **{"evaluation": EVALUATION, "study": STUDY, "headline metric": HEADLINE},
+    **{"split": SPLIT, "backbone": BACKBONE, "data set": DATASET, "evaluation": EVALUATION},
+    "headline metric": HEADLINE,
 }
+WHOLE = {name: blocks_of(name) for name in ("sampler", "bound", "view", "study")}
+RECIPES = (*WHOLE, *FOLLOWED)
 # A user's edits of params.yaml.
 EDITS = {
     r"^sampler: \w+": "sampler: uniform",
@@ -279,7 +205,7 @@ EDITS = {
     r"^    temperature: 0.2 ": "    temperature: 0.07 ",
     r"^  shapes: .*": "  shapes: {image_size: 24, view_size: 24, validation_fraction: 0.1}",
 }
-MOST = {"sampler": 4, "bound": 4, "data set": 4, "study": 4, "evaluation": 6}  # files; of the others three
+MOST = {"sampler": 4, "bound": 4, "data set": 4, "evaluation": 6}  # files; of the others three
 
 
 def changed(text, change):
@@ -305,7 +231,9 @@ def other_numbers(folder):
         path.write_text(json.dumps({str(seed): numbers for seed, numbers in enumerate(of_seeds, start=5)}))
     before = (folder / "metrics/RESULTS.md").read_text()
     own = os.environ | {"PYTHONPATH": str(folder / "src")}
-    subprocess.run([warm.folder() / "python", "-m", "annulus.report.readme"], cwd=folder, env=own, check=True)
+    subprocess.run(
+        [warm.folder() / "python", "-m", "annulus_lab.report.readme_numbers"], cwd=folder, env=own, check=True
+    )
     assert (folder / "metrics/RESULTS.md").read_text() != before
 
 
@@ -321,12 +249,24 @@ def follow(name, folder):
     if name == "numbers":
         other_numbers(folder)
         return []
-    for file, change in FOLLOWED[name].items():
+    if name == "study":
+        archive = subprocess.check_output(["git", "archive", "HEAD:stages/strength", *OF_A_PROJECT], cwd=ROOT)
+        (folder / "stages/temperatures").mkdir()
+        subprocess.run(["tar", "x", "-C", folder / "stages/temperatures"], input=archive, check=True)
+    for block in WHOLE.get(name, []):
+        path = folder / block.path
+        path.write_text(block.into(path.read_text() if path.exists() else ""))
+    for file, change in FOLLOWED.get(name, {}).items():
         path = folder / file
         path.parent.mkdir(exist_ok=True)
         there = path.read_text() if path.exists() else ""
         path.write_text(changed(there, change) if change.startswith(">>>") else f"{there}{change}".lstrip())
-    return [file.removeprefix("tests/") for file in FOLLOWED[name] if file.startswith("tests/")]
+    return [file.removeprefix("tests/") for file in files_of(name) if file.startswith("tests/")]
+
+
+def files_of(name):
+    """The files that a recipe touches."""
+    return list(FOLLOWED[name]) if name in FOLLOWED else list(dict.fromkeys(block.path for block in WHOLE[name]))
 
 
 def scratch(folder):
@@ -336,9 +276,11 @@ def scratch(folder):
     folders = {name.parent / "__pycache__" for name in names if name.suffix == ".py"}
     compiled = (path.relative_to(ROOT) for place in folders for path in (ROOT / place).glob("*.pyc"))
     for name in (*names, *compiled):
-        if (ROOT / name).is_file():
+        if (ROOT / name).is_file() or (ROOT / name).is_symlink():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, folder / name)
+            shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
+    for words in (["init", "-q"], ["add", "-A"]):  # a test asks git for all documents
+        subprocess.run(["git", *words], cwd=folder, check=True)
     return folder
 
 
@@ -366,20 +308,26 @@ def red_tests(folder, asked):
     return red, said
 
 
-def recipe_of(name):
-    (recipe,) = re.findall(rf"^### An? {name}\n(.*?)(?=^##)", RECIPES, re.DOTALL | re.MULTILINE)
-    return recipe
-
-
 @pytest.mark.parametrize("name", FOLLOWED)
-def test_a_recipe_names_every_file_that_it_touches_and_few(name):
-    recipe, files = recipe_of(name), FOLLOWED[name]
-    steps = re.findall(r"^(\d)\. ", recipe, re.MULTILINE)
-    assert steps == [str(step + 1) for step in range(len(files))]
-    assert len(files) <= MOST.get(name, 3)
-    known = [each.replace("NAME", r"\w+") for each in re.findall(r"`([\w/.]+\.(?:py|yaml|md))`", recipe)]
-    for file in files:
-        assert any(re.fullmatch(each, file.removeprefix("src/annulus/")) for each in known), file
+def test_a_recipe_names_every_file_that_it_touches(name):
+    steps = re.findall(r"^(\d)\. ", recipe_of(name), re.MULTILINE)
+    assert steps == [str(step + 1) for step in range(len(files_of(name)))]
+    known = [each.replace("NAME", r"\w+") for each in re.findall(r"`([\w/.]+\.(?:py|yaml|md))`", recipe_of(name))]
+    for file in files_of(name):
+        assert any(re.fullmatch(each, file) for each in known), file
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_touches_few_files(name):
+    assert 0 < len(files_of(name)) <= MOST.get(name, 3)
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_whole_example_is_under_fifteen_lines_of_code_and_its_test_too(name):
+    of_tests = [block.lines for block in WHOLE[name] if block.path.startswith("tests/")]
+    of_code = [block.lines for block in WHOLE[name] if block.path.endswith(".py")]  # params.yaml holds settings
+    assert all(lines < 15 for lines in (*of_tests, sum(of_code) - sum(of_tests)))
+    assert len(of_tests) == (name != "study")
 
 
 @pytest.mark.slow
@@ -387,12 +335,12 @@ def test_a_recipe_names_every_file_that_it_touches_and_few(name):
 def test_recipes_and_a_user_s_edits_turn_no_test_of_lists_readmes_params_and_stated_values_red(tmp_path):
     """All in one copy; where a test is red, each in a copy of its own, for the name of the one that is wrong."""
     together = scratch(tmp_path / "all")
-    own = [test for name in (*FOLLOWED, "edits", "numbers") for test in follow(name, together)]
+    own = [test for name in (*RECIPES, "edits", "numbers") for test in follow(name, together)]
     named = {path for name in (*OF_LISTS, *OF_VALUES, *own) for path in (together / "tests").glob(name)}
     red, said = red_tests(together, [path.relative_to(together).as_posix() for path in named])
     if red:
         guilty = []
-        for name in (*FOLLOWED, "edits", "numbers"):
+        for name in (*RECIPES, "edits", "numbers"):
             alone = scratch(tmp_path / name)
             follow(name, alone)
             guilty += [name] if red_tests(alone, red)[0] else []

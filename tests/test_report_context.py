@@ -7,12 +7,12 @@ import pytest
 import report_root
 from stated import stated_text
 
-from annulus.pipeline import provenance
-from annulus.report.page.content import gather
-from annulus.report.page.context import OTHER_NUMBERS, context
-from annulus.report.page.html import html
-from annulus.report.page.markdown import markdown
-from annulus.report.page.shown import Empty
+from annulus_lab.pipeline import provenance
+from annulus_lab.report.page.content import gather
+from annulus_lab.report.page.context import OTHER_NUMBERS, context
+from annulus_lab.report.page.html import html
+from annulus_lab.report.page.markdown import markdown
+from annulus_lab.report.page.sections import Empty
 
 NOW = datetime(2026, 11, 21, 9, 5, tzinfo=UTC)
 
@@ -56,7 +56,7 @@ def test_a_metrics_file_of_another_run_is_named_as_it_is_written(tmp_path):
     for name, text in report_root.with_lock(files).items():
         if not name.startswith("metrics/"):
             (tmp_path / name).write_text(text)
-    said = "The main line's metrics/summary.json is not the file that dvc.lock names; run `dvc repro`"
+    said = "The main line's metrics/summary.json differs from dvc.lock; run `dvc repro`"
     assert context(tmp_path, NOW).outdated == [said]
 
 

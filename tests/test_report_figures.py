@@ -7,12 +7,12 @@ import pytest
 import report_root
 from report_root import Parsed
 
-from annulus.report.figures.drawing import CSS, finish, looks, numbers, panels, svg
-from annulus.report.figures.gains import GENERATED, compared, finding, gains, told
-from annulus.report.figures.plots import PLOTS, comparisons
-from annulus.report.page.shown import figure
-from annulus.report.papers.metrics import Metrics
-from annulus.report.papers.tables import number
+from annulus_lab.report.figures.catalogue import PLOTS, comparisons
+from annulus_lab.report.figures.drawing import CSS, finish, looks, numbers, panels, svg
+from annulus_lab.report.figures.gains import GENERATED, compared, finding, gains, key_of, surviving, told
+from annulus_lab.report.page.sections import figure
+from annulus_lab.report.papers.metrics import Metrics
+from annulus_lab.report.papers.tables import number
 
 BY_NAME = {plot.name: plot for plot in PLOTS}
 
@@ -112,7 +112,9 @@ def test_gains_have_intervals_verdicts_and_the_papers_gain(metrics):
     }  # fmt: skip
     rows = [row, row | {"method": "SiMo", "here_gain_interval_percent": "", "verdict": "one seed"}, *rows]
     assert list(compared(rows)) == ["ring.table1a", "none"], "the papers' tables first"
-    assert "about 2 would be called better or worse" in told([row | {"here_percent": float(i)} for i in range(40)])
+    for_all = told([row | {"here_percent": float(i), "seeds": 5} for i in range(40)])
+    assert "By chance alone 2 would be called better or worse on average, and 5 or more in one table of ten" in for_all
+    assert "0 survive Holm's correction for all 40" in for_all
     for table, methods, gains_here, halves, labels in (
         ("ring.table1a", ["MoCoRing"], [0.7], [0.5], ["the paper", "here, significant"]),
         ("none", ["SimCLR", "SiMo"], [-3.0, -3.0], [4.0, 0.0], ["here, within noise"]),
@@ -154,10 +156,14 @@ def test_what_rows_of_one_table_are_compared_with_is_told_below_the_figure(metri
 
 def test_a_row_in_two_tables_counts_once_and_rows_of_other_runs_and_one_seed_do_not_make_it_another():
     numbers = {"here_percent": 44.0, "here_gain_percent": 0.6, "here_knn_percent": 39.9, "here_knn_gain_percent": 0.2}
+    numbers |= {"here_gain_interval_percent": 0.1, "seeds": 5}
     row = {"table": "a", "method": "BALL", "verdict": "better", "bound_nats": 1.0, **numbers}
     base = row | {"method": "IR", "verdict": "base", "here_percent": 43.4, "here_gain_percent": 0.0}
     rows = [base, row, row | {"table": "b"}, row | {"method": "RING", "here_knn_percent": 40.9, "bound_nats": 0.5}]
     assert told(rows).startswith("Of 2 differences 2 are better")
+    assert "2 survive Holm's correction for all 2" in told(rows)
+    assert surviving(rows) == {key_of(row), key_of(rows[-1])}
+    assert surviving([one | {"here_gain_interval_percent": 0.5} for one in rows]) == set(), "0.6 +- 0.5 alone stands"
     single = [one | {"verdict": "one seed"} for one in rows[1:]]
     assert told([base, *single]) == "Each has one seed, so no difference has a verdict."
     assert finding([base, *single], "CIFAR-10").startswith("On CIFAR-10 each algorithm has one seed")

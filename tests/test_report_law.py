@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from annulus.report.figures.law import DRAWN, REAL, finding, gains_in, law
+from annulus_lab.report.figures.law import DRAWN, REAL, explanation, finding, gains_in, law
+from annulus_lab.report.figures.law_correlations import Point, separation
 
 WEIGHTS = {0.05: 96.0, 0.2: 48.0}
 
@@ -66,6 +67,16 @@ def test_the_sentence_tells_rings_on_soft_negatives_from_rings_on_hard_ones():
         "softmax's weight, -0.5 to +1.0 points (2 better, of 2); where the closest tenth of the rows hold more than "
         "half of the softmax's weight, +0.0 to +0.0 points (none told from noise, of 2)"
     )
+
+
+def test_the_explanation_is_of_the_rings_with_the_weight_of_their_base_and_the_temperature():
+    files, points = [], []
+    for place, gain in enumerate((1.0, 0.5, 2.0)):
+        files.append(file("ring", "ball", gain=gain))
+        for row in files[-1]:
+            row["hard_weight_percent"] += place
+        points += [Point(0.0, 96.0 + place, 0.05), Point(gain, 48.0 + place, 0.2)]
+    assert explanation(*files) == str(separation(points))
 
 
 def test_a_value_without_uniform_negatives_is_named():

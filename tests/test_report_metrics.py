@@ -7,22 +7,23 @@ import re
 
 import pytest
 from by_path import ROOT
-from report_root import pipelines
+from report_root import committed, pipelines, written
 
-from annulus.report.papers import setting
-from annulus.report.papers.metrics import Broken, Metrics, Missing
-from annulus.report.papers.setting import Setting, processors, read_setting
+from annulus_lab.pipeline.projects import metrics_path
+from annulus_lab.report.papers import setting
+from annulus_lab.report.papers.metrics import Broken, Metrics, Missing
+from annulus_lab.report.papers.setting import PaperSetting, processors, read_setting
 
 
 @pytest.fixture
 def metrics(tmp_path):
-    (tmp_path / "metrics" / "negatives").mkdir(parents=True)
-    (tmp_path / "metrics" / "main").mkdir()
+    for folder in ("stages/negatives/metrics", "metrics/main"):
+        (tmp_path / folder).mkdir(parents=True)
     return Metrics(tmp_path)
 
 
 def write(metrics, name, text):
-    (metrics.root / "metrics" / name).write_text(text)
+    (metrics.root / metrics_path(name)).write_text(text)
 
 
 def test_cells_that_are_numbers_are_numbers_and_all_others_text(metrics):
@@ -38,24 +39,24 @@ def test_cells_that_are_numbers_are_numbers_and_all_others_text(metrics):
 
 def test_a_table_of_200_000_rows_and_a_file_of_200_mb_are_one_sentence_at_once(metrics):
     write(metrics, "negatives/long.csv", "series,value\n" + "a,1\n" * 200_000)
-    with (metrics.root / "metrics/negatives/large.csv").open("w") as file:
+    with (metrics.root / metrics_path("negatives/large.csv")).open("w") as file:
         file.truncate(200 * 2**20)
     for name, sentence in (
         ("long", "holds 200,000 rows, at most 5,000 are shown"),
         ("large", "has 200 MB, at most 32"),
     ):
-        with pytest.raises(Broken, match=f"negatives/{name}.csv: {sentence}"):
+        with pytest.raises(Broken, match=f"stages/negatives/metrics/{name}.csv: {sentence}"):
             metrics.rows(f"negatives/{name}.csv")
 
 
 def test_a_missing_file_names_the_command_that_writes_it(metrics):
     pipelines(metrics.root, "algorithms")
     for name, command in {
-        "algorithms/table.csv": "dvc repro stages/algorithms/dvc.yaml",
+        "algorithms/table.csv": "make study STUDY=algorithms",
         "benchmarks/estimators.json": "make bench",
         "main/knn.json": "make repro",
     }.items():
-        with pytest.raises(Missing, match=rf"metrics/{name} is not there; `{command}` writes it") as missing:
+        with pytest.raises(Missing, match=rf"{metrics_path(name)} is not there; `{command}` writes it") as missing:
             (metrics.values if name.endswith(".json") else metrics.rows)(name)
         assert (missing.value.name, missing.value.command) == (name, command)
     assert metrics.broken == []
@@ -128,7 +129,7 @@ def test_a_column_comes_from_the_rows_asked_for_in_the_order_of_others(table):
 def test_rows_that_are_not_there_are_missing_and_columns_and_numbers_that_are_not_broken(table):
     pipelines(table.root, "negatives")
     for where, column, error, sentence in (
-        ({"series": "EqCo"}, "nats", Missing, r"no row with series EqCo; `dvc repro stages/negatives/dvc\.yaml`"),
+        ({"series": "EqCo"}, "nats", Missing, r"no row with series EqCo; `make study STUDY=negatives`"),
         ({"alpha": 0.1001}, "nats", Missing, "no row with alpha 0.1001"),
         ({"series": "CPC", "alpha": 1}, "nats", Broken, "2 rows with series CPC, alpha 1, expected one"),
         ({"series": "CPC"}, "nat", Broken, r"no column 'nat'; did you mean 'nats'\?; it has series, alpha, k, nats"),
@@ -150,10 +151,9 @@ def test_the_main_line_names_each_processor_once(metrics):
 
 
 def test_how_numbers_were_made_comes_from_their_study_and_their_own_columns(table):
-    (table.root / "stages" / "negatives").mkdir(parents=True)
     params = "scale: demo\nseeds: [0, 1]\ndefaults: {dataset: shapes}\n"
     (table.root / "stages" / "negatives" / "params.yaml").write_text(params)
-    assert read_setting(table, "negatives/a.csv") == Setting("shapes", "demo", None, 2)
+    assert read_setting(table, "negatives/a.csv") == PaperSetting("shapes", "demo", None, 2)
     assert str(read_setting(table, "negatives/a.csv", {"scale": "paper", "epochs": 16.0, "seeds": 1.0})) == (
         "shapes, paper, 16 epochs, 1 seed"
     )
@@ -169,7 +169,7 @@ def test_a_study_with_images_of_its_own_names_them_as_its_scale_changes_them(tmp
     )
     (stages / "params.yaml").write_text(content)
     for scale, dataset in (("demo", "c"), ("tiny", "shapes")):
-        assert read_setting(table, "taught/a.csv", {"scale": scale}) == Setting(dataset, scale)
+        assert read_setting(table, "taught/a.csv", {"scale": scale}) == PaperSetting(dataset, scale)
 
 
 def test_a_study_has_what_it_takes_from_another_and_an_edited_file_says_nothing_of_its_numbers(tmp_path):
@@ -183,12 +183,11 @@ def test_a_study_has_what_it_takes_from_another_and_an_edited_file_says_nothing_
     ):
         (stages / name).mkdir(parents=True)
         (stages / name / "params.yaml").write_text(content)
-    (tmp_path / "metrics/full").mkdir(parents=True)
-    (tmp_path / "metrics/full/a.csv").write_text("value\n1\n")
-    assert read_setting(table, "full/a.csv") == Setting("b", "demo", None, 2)
+    written(tmp_path, "full/a.csv", [{"value": 1}])
+    assert read_setting(table, "full/a.csv") == PaperSetting("b", "demo", None, 2)
     locked = hashlib.md5((stages / "full/params.yaml").read_bytes()).hexdigest()
-    lock = "    - path: stages/full/params.yaml\n      hash: md5\n      md5: {}\n"
-    for digest, expected in ((locked, Setting("b", "demo", None, 2)), ("0" * 32, Setting())):
+    lock = "    - path: params.yaml\n      hash: md5\n      md5: {}\n"
+    for digest, expected in ((locked, PaperSetting("b", "demo", None, 2)), ("0" * 32, PaperSetting())):
         (stages / "full/dvc.lock").write_text(lock.format(digest))
         setting.stated_of.cache_clear()
         assert read_setting(table, "full/a.csv") == expected
@@ -200,14 +199,14 @@ MAIN = "seeds: [3, 4]\nscale: a\ndataset: b\nscales: {a: {pretrain: {epochs: 9}}
 @pytest.mark.parametrize(
     ("name", "content", "params", "setting"),
     [
-        ("estimators/theorems.json", {}, "scale: paper\nseeds: [0, 1, 2]\n", "paper"),  # no trainings
+        ("estimators/theorems.json", {}, "scale: paper\nseeds: [0, 1, 2]\n", "drawn numbers"),
         ("main/linear.json", {"epochs": 100}, MAIN, "b, a, 9 epochs, 2 seeds"),  # epochs of pretraining, not the probe
         ("benchmarks/step.json", {"processor": "AMD EPYC"}, "", "AMD EPYC"),
     ],
 )
 def test_how_others_were_made_comes_from_where_they_are(metrics, name, content, params, setting):
     study = metrics.root / ("stages/estimators" if name.startswith("estimators") else ".")
-    for folder in (study, (metrics.root / "metrics" / name).parent):
+    for folder in (study, (metrics.root / metrics_path(name)).parent):
         folder.mkdir(parents=True, exist_ok=True)
     (study / "params.yaml").write_text(params)
     write(metrics, name, json.dumps(content | {"nats": 1.0}))
@@ -216,8 +215,7 @@ def test_how_others_were_made_comes_from_where_they_are(metrics, name, content, 
 
 def test_every_committed_metrics_file_is_whole():
     metrics = Metrics(ROOT)
-    for path in sorted((ROOT / "metrics").rglob("*.*")):
-        name = path.relative_to(ROOT / "metrics").as_posix()
+    for name, path in (committed("*.*") | committed("*/**/*.*")).items():
         if path.suffix not in (".csv", ".json") or path.stem.endswith("_right") or "right" in path.parts:
             continue
         # DVC's, where the main line has run: a row for each test image; and empty where images came in parts.

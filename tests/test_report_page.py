@@ -15,17 +15,18 @@ import report_root
 from browser import Browser
 from report_root import Parsed
 
-from annulus.compare.escaped import code, safe, ticks
 from annulus.diagnostics.maps import short_name
 from annulus.errors import InputError
-from annulus.report.claims.verdicts import VERDICTS
-from annulus.report.command import main
-from annulus.report.page.content import confusion, gather
-from annulus.report.page.html import html
-from annulus.report.page.markdown import markdown
-from annulus.report.page.shown import Empty
-from annulus.report.papers.comparison import ComparedRow, Comparison, load_tables
-from annulus.report.papers.tables import MINUS, Column, Table, number, of_comparison
+from annulus_lab.compare.escaped import code, safe, ticks
+from annulus_lab.pipeline.projects import metrics_path
+from annulus_lab.report.claims.verdicts import VERDICTS
+from annulus_lab.report.command import main
+from annulus_lab.report.page.content import confusion, gather
+from annulus_lab.report.page.html import html
+from annulus_lab.report.page.markdown import markdown
+from annulus_lab.report.page.sections import Empty
+from annulus_lab.report.papers.comparison import ComparedRow, Comparison, load_tables
+from annulus_lab.report.papers.tables import MINUS, Column, Table, number, of_comparison
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 SECTIONS = ["gain", "real", "law", "claims", "tables", "comparison", "long", "main", "curves", "diagnostics",
@@ -75,7 +76,7 @@ def test_an_empty_folder_gives_every_section_with_the_command_that_fills_it(tmp_
     assert re.findall(r'<section id="(\w+)"', page) == SECTIONS
     assert "metrics/summary.csv is not there" in page
     assert "<code>make test-all</code> asserts it: <code>tests/" in page
-    for command in ("make repro", "dvc repro stages/negatives/dvc.yaml"):
+    for command in ("make repro", "make study STUDY=negatives"):
         assert f"<code>{command}</code>" in page
         assert f"`{command}`" in text
     assert "| claim | verdict |" not in text, "no table without a row"
@@ -107,12 +108,13 @@ def test_the_page_begins_with_a_sentence_of_size_interval_seeds_and_images_and_i
     )
     assert words in report.gain.told
     assert report.gain.told.endswith(" in pairs. What differs: sampler: uniform → ring.")
-    assert page.index(f"<h1>{sentence}") < page.index("<svg") < page.index('<section id="real">')
+    unbroken = sentence.replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}")
+    assert page.index(f"<h1>{unbroken}") < page.index("<svg") < page.index('<section id="real">')
     assert report.real.finding == "On CIFAR-10 MoCoRing gains 0.70 ± 0.50 points against its base"
-    assert report.generated.told.startswith("Of 1 differences 1 are better, 0 worse and 0 within noise; about 0 would")
+    assert report.generated.told.startswith("Of 1 differences 1 are better, 0 worse and 0 within noise. 1 survive Holm")
     ((where, title),) = [(shown.where, shown.plot.title) for shown in report.generated.figures]
     assert (where, title) == ("ring, Table 1(a)", "Linear probe, gain over its base")
-    assert text.count("| MoCoRing | +0.70 ± 0.50 | better | +0.7 |") == 3
+    assert len(re.findall(r"\| MoCoRing \| \+0\.70 ± 0\.50 \| better \| [^|]* \| \+0\.7 \|", text)) == 3
     assert report.real.tables[0].caption.endswith("demo, 10 epochs, 2 seeds.")
     assert report.long.tables[0].caption.endswith("cpu, 60 epochs, 2 seeds.")
     place = SECTIONS.index("main")
@@ -182,13 +184,15 @@ def test_a_broken_file_is_named_where_it_is_missed_and_at_the_end_and_nothing_el
         ("cifar10_algorithms/table.csv", ""),
         ("main/linear.json", "{"),
     ):
-        (tmp_path / "metrics" / name).parent.mkdir(exist_ok=True)
-        (tmp_path / "metrics" / name).write_text(content)
+        (tmp_path / metrics_path(name)).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / metrics_path(name)).write_text(content)
     found = gather(tmp_path, NOW)
     names = ["main/knn.json", "main/linear.json", "cifar10_negatives/temperature.csv", "cifar10_algorithms/table.csv"]
     assert {fault.name for fault in found.broken} >= set(names)
     broken = {figure.plot.name: figure.svg.reason for figure in found.figures if getattr(figure.svg, "broken", False)}
-    assert broken == {"mutualinfo.fig10": "metrics/cifar10_negatives/temperature.csv: has no column 'nn1_top1_percent'"}
+    assert broken == {
+        "mutualinfo.fig10": "stages/cifar10_negatives/metrics/temperature.csv: has no column 'nn1_top1_percent'"
+    }
     assert isinstance(found.headline, Table)
     page = html(found)
     assert re.findall(r'<section id="(\w+)"', page) == [*SECTIONS, "broken"]
@@ -383,7 +387,12 @@ const overlaps = (pixels) => {
 const height = page.documentElement.scrollHeight;
 const unfolded = page.querySelectorAll('section > details[open] > summary > h2').length;
 const first = (all) => page.querySelector(all).getBoundingClientRect();
+const whole = (pixels) => {
+  document.querySelector('iframe').style.width = pixels + 'px';
+  return [...page.querySelectorAll('#gain > :not(details) .box')].map((box) => box.scrollWidth <= box.clientWidth);
+};
 answer({
+  words: page.body.innerText.split(/\\s+/).length, whole: whole(390),
   figure: [first('svg').top, first('svg').bottom > 0],
   numbers: sorted(captioned('Headline'), 1), text: sorted(captioned('Confusion'), 0), notRun: notRun(),
   filtered: filtered(), linked: linked(),
@@ -430,6 +439,8 @@ def test_links_open_tables_keys_reach_all_that_can_be_clicked_and_all_fits_the_s
     height, unfolded = said["height"]
     assert unfolded == 0
     assert height < 5 * 800, "a few screens before anything is unfolded"
+    assert 300 < said["words"] < 15_000, "words before anything is unfolded"
+    assert said["whole"] == [True], "the first figure fits a telephone"
     top, drawn = said["figure"]
     assert drawn
     assert 0 < top < 400, "the first screen of 900 shows a figure of results"

@@ -7,8 +7,8 @@ from PIL import Image
 
 from annulus.files.images import UNLABELLED, save_images
 from annulus.files.packed import read_packed, write_packed
-from annulus.report.figures.pictures import LARGEST, NoPictures, embedded, pictures
-from annulus.report.page.shown import Empty, grids
+from annulus_lab.report.figures.pictures import LARGEST, NoPictures, embedded, pictures
+from annulus_lab.report.page.sections import Empty, grids
 
 
 def shows(tile, images, row):

@@ -6,26 +6,39 @@ from dataclasses import replace
 import pytest
 from report_root import written
 
-from annulus.report.claims.claim import Claim
-from annulus.report.claims.rules import Term, constant, largest, log, smallest
-from annulus.report.claims.selectors import Differences, estimate, exact
-from annulus.report.claims.truth import Estimate, RuleFault, Truth
-from annulus.report.claims.verdicts import Verdict
-from annulus.report.page.numbers import label, numbers_of, rule_in_words
-from annulus.report.papers.metrics import Metrics
-from annulus.report.papers.tables import MINUS
+from annulus_lab.report.claims.claim import Claim
+from annulus_lab.report.claims.claim import text as rule_text
+from annulus_lab.report.claims.rules import Term, constant, largest, log, smallest
+from annulus_lab.report.claims.selectors import Differences, estimate, exact
+from annulus_lab.report.claims.truth import ClaimNumber, RuleFault, Truth
+from annulus_lab.report.claims.verdicts import Verdict
+from annulus_lab.report.page.claim_numbers import label, numbers_of, rule_in_words
+from annulus_lab.report.papers.metrics import Metrics
+from annulus_lab.report.papers.tables import MINUS
 
-VALUES = {"a": 1.0, "b": 2.0, "up": [1.0, 2.0, 4.0], "down": [3.0, 2.0, -1.0], "flat": [2.0] * 3, "short": [1.0, 2.0]}
+VALUES = {
+    "peak": [1.0, 3.0, 2.0],
+    "a": 1.0,
+    "b": 2.0,
+    "up": [1.0, 2.0, 4.0],
+    "down": [3.0, 2.0, -1.0],
+    "flat": [2.0] * 3,
+    "short": [1.0, 2.0],
+}
 
 # Intervals: gain 2 ± 1, loss -2 ± 1, even 0.5 ± 1, border 1 ± 1; of the list 5 ± 3, 6 ± 4, 20 ± 0.
 UNSURE = {
-    "gain": Estimate(2.0, 1.0),
-    "loss": Estimate(-2.0, 1.0),
-    "even": Estimate(0.5, 1.0),
-    "border": Estimate(1.0, 1.0),
-    "wide": [Estimate(5.0, 3.0), Estimate(6.0, 4.0), Estimate(20.0)],
-    "one_seed": Estimate(50.0, math.inf),
-    "thirteen": [*map(Estimate, (-3, -2, -1, 1, 2, 3, 4, 5, 6, 7, 8)), Estimate(0.5, 1.0), Estimate(20.0, 3.0)],
+    "gain": ClaimNumber(2.0, 1.0),
+    "loss": ClaimNumber(-2.0, 1.0),
+    "even": ClaimNumber(0.5, 1.0),
+    "border": ClaimNumber(1.0, 1.0),
+    "wide": [ClaimNumber(5.0, 3.0), ClaimNumber(6.0, 4.0), ClaimNumber(20.0)],
+    "one_seed": ClaimNumber(50.0, math.inf),
+    "thirteen": [
+        *map(ClaimNumber, (-3, -2, -1, 1, 2, 3, 4, 5, 6, 7, 8)),
+        ClaimNumber(0.5, 1.0),
+        ClaimNumber(20.0, 3.0),
+    ],
 }
 
 
@@ -33,7 +46,7 @@ def truth(rule):
     """What a rule says of these numbers, of which it takes its own."""
     claim = Claim("eqco.made-up", "One is less than two.", rule)
     values = VALUES | UNSURE
-    return claim.truth({name: values[name] for name in claim.names})
+    return claim.truth(rule, {name: values[name] for name in claim.names})
 
 
 # Each is true, and has the text beside it.
@@ -67,7 +80,11 @@ TRUE = {
     "max(a, b) > min(a, b)": lambda a, b: largest(a, b) > smallest(a, b),
     "first(down) > last(down)": lambda down: down.first() > down.last(),
     "at(down, 1) <= 2 and at(down, 1) >= 2": lambda down: (down.second() <= 2) & (down.second() >= 2),
-    "len(short) >= 2 and len(short) <= 2": lambda short: (short.len() >= 2) & (short.len() <= 2),
+    "all(inner(up) > 1) and all(inner(up) < 4)": lambda up: (up.inner() > 1).all() & (up.inner() < 4).all(),
+    "any(inner(peak) > first(peak) and inner(peak) > last(peak))": lambda peak: peak.reverse_u(),
+    "gain ~ 2.9 and gain ~ 1": lambda gain: gain.near(2.9) & gain.near(1),
+    "wide ~ (8, 2.5, 20)": lambda wide: wide.near(8, 2.5, 20),
+    "a ~ 1 and b - a ~ 1": lambda a, b: a.near(1) & (b - a).near(1),
     "rising(up)": lambda up: up.rising(),
     "not rising(down) and not rising(flat)": lambda down, flat: ~down.rising() & ~flat.rising(),
     "falling(down)": lambda down: down.falling(),
@@ -94,6 +111,9 @@ TRUE = {
 # A number that meets itself, such as the smallest of a list that is its first, differs from itself by nothing.
 FALSE = {
     "loss > 0": lambda loss: loss > 0,
+    "any(inner(up) > first(up) and inner(up) > last(up))": lambda up: up.reverse_u(),
+    "gain ~ 3.1": lambda gain: gain.near(3.1),
+    "wide ~ (8.1, 6, 20)": lambda wide: wide.near(8.1, 6, 20),
     "loss > 0 and even > 0": lambda loss, even: (loss > 0) & (even > 0),
     "all(wide > 9)": lambda wide: (wide > 9).all(),
     "any(wide < 1)": lambda wide: (wide < 1).any(),
@@ -122,6 +142,7 @@ UNDECIDED = {
     "rising(wide)": (lambda wide: wide.rising(), 5),
     "mean(wide) > 9": (lambda wide: wide.mean() > 9, 7 / 3),
     "log(gain) > 0.5": (lambda gain: log(gain) > 0.5, 0.5),
+    "one_seed ~ 50": (lambda one_seed: one_seed.near(50), math.inf),
     "one_seed > 0": (lambda one_seed: one_seed > 0, math.inf),
 }
 
@@ -129,13 +150,46 @@ UNDECIDED = {
 def test_a_rule_is_what_its_text_says_and_decided_where_the_intervals_exclude_the_other_verdict():
     for holds, rules in ((True, TRUE), (False, FALSE)):
         for text, rule in rules.items():
-            assert Claim("eqco.made-up", "", rule).text == text
+            assert rule_text(rule) == text
             assert truth(rule) == Truth(holds), text
     for text, (rule, seen) in UNDECIDED.items():
         found = truth(rule)
-        assert Claim("eqco.made-up", "", rule).text == text
+        assert rule_text(rule) == text
         assert (found.holds, found.seen) == (None, pytest.approx(seen)), text
         assert found.share == ("share" in text), text
+
+
+def test_no_effect_is_an_interval_with_0_inside_half_a_point_and_of_no_other_unit_or_threshold():
+    points, nats = ClaimNumber(0.1, 0.4, 0.5), ClaimNumber(0.1, 0.4)
+    above, below = ClaimNumber(3.0, 1.0, 0.5), ClaimNumber(-3.0, 1.0, 0.5)
+    wide = ClaimNumber(0.1, 0.41, 0.5)
+
+    def said(rule, *numbers):
+        truth = rule(*(Term("x", number) for number in numbers)).value
+        return truth.holds, truth.no_effect
+
+    for rule, numbers, expected in (
+        (lambda x: x > 0, [points], (False, "all")),
+        (lambda x: x < 0, [points], (False, "all")),
+        (lambda x: x > 0, [wide], (None, "")),
+        (lambda x: x > 0, [nats], (None, "")),
+        (lambda x: x >= 0, [points], (None, "")),  # to be at least as good is no effect that could lack
+        (lambda x: x > 0.2, [points], (None, "")),
+        (lambda x: x > 0, [above], (True, "")),
+        (lambda x: x > 0, [below], (False, "")),
+        (lambda x, y: x > y, [ClaimNumber(50.0, 0.3, 0.5), ClaimNumber(50.0, 0.3, 0.5)], (False, "all")),
+        (lambda x, y: x - y > 0, [ClaimNumber(50.0, 0.3, 0.5), ClaimNumber(50.0, 0.3, 0.5)], (False, "all")),
+        (lambda x: 2 * x > 0, [ClaimNumber(0.0, 0.1, 0.5)], (None, "")),
+        (lambda x: (x > 0).all(), [[points, above]], (False, "part")),
+        (lambda x: (x > 0).all(), [[points, wide]], (False, "part")),
+        (lambda x: (x > 0).all(), [[points, points]], (False, "all")),
+        (lambda x: (x > 0).all(), [[points, below]], (False, "")),
+        (lambda x: (x > 0).any(), [[points, below]], (False, "part")),
+        (lambda x: (x > 0).any(), [[points, wide]], (None, "")),
+        (lambda x: (x > 0).any(), [[points, above]], (True, "")),
+        (lambda x: ~(x > 0), [points], (True, "")),
+    ):
+        assert said(rule, *numbers) == expected
 
 
 def test_numbers_that_a_rule_does_not_fit_are_named():
@@ -145,17 +199,19 @@ def test_numbers_that_a_rule_does_not_fit_are_named():
         (lambda a, b: a / (b - 2) > 1, r"a / \(b - 2\) divides by zero"),
         (lambda up, short: (up > short).all(), "up > short: up has 3 values and short has 2 values"),
         (lambda loss: log(loss) > 0, r"log\(loss\): math domain error|log\(loss\): expected a positive input"),
+        (lambda short: short.reverse_u(), r"inner\(...\) of 2 values; three have one between"),
+        (lambda up: up.near(1, 2), "has 3 values and printed has 2 values"),
         (lambda a: a * 9e299 * 9e299 > 0, "is not finite"),
     ):
         with pytest.raises(RuleFault, match=fault):
             truth(rule)
     with pytest.raises(RuleFault, match=r"at\(..., 1\) of 1 values; places count from 0"):
-        Term("hard", [Estimate(1.0)]).second()
+        Term("hard", [ClaimNumber(1.0)]).second()
     # Even where the rule would not need the value.
     claim = Claim("eqco.made-up", "", lambda a, b: (b < 1) | (a > 0).any())
     for value, fault in (([math.nan], "a is nan"), (math.inf, "a is inf"), ([], "a is an empty list")):
         with pytest.raises(RuleFault, match=fault):
-            claim.truth({"a": value, "b": 0.0})
+            claim.truth(claim.direction, {"a": value, "b": 0.0})
 
 
 def test_a_rule_that_is_written_wrongly_says_how_to_write_it():
@@ -199,7 +255,7 @@ def test_a_number_is_told_in_words_a_long_list_by_its_ends_and_short_ones_of_the
     numbers |= {"one": 2.0, "one_interval": 0.5, "long": [9.0, *map(float, range(1, 9))], "over": [1.0]}
     numbers["nn1_top1"] = 50.0
     claim = Claim("ring.made-up", "All is well.", lambda **_: None, values=values)
-    verdict = Verdict(claim.id, claim.claim, "ring", (), "not run at this scale", "", numbers, None, None)
+    verdict = Verdict(claim.id, claim.claim, "ring", (), "held", "", numbers, None, None)
     found = numbers_of(claim, verdict, Metrics(tmp_path), {})
     alone = [("one", "2.0 ± 0.5 points"), ("long", "9 values, 1 to 9 nats"), ("1-NN top-1", "50 %")]
     assert found.alone == alone
@@ -214,5 +270,5 @@ def test_a_number_is_told_in_words_a_long_list_by_its_ends_and_short_ones_of_the
         ["row 3", "4.50 ± 0.25", f"{MINUS}1"],
     ]
     assert places == [["place", "other"], ["1", "0.50"], ["2", "0.25"]], "its file has other rows by now"
-    decided = replace(verdict, verdict="held")
+    decided = replace(verdict, own=True)
     assert ("over", "1") in numbers_of(claim, decided, Metrics(tmp_path), {}).alone

@@ -7,17 +7,19 @@ import pytest
 from PIL import Image
 from report_root import with_lock
 
-from annulus.report.page.sheets import SHEETS, Sheet, sheets
-from annulus.report.page.shown import DRAWINGS, MAP, Drawing, Map, drawings, embedding_map
-from annulus.report.papers.metrics import Metrics
+from annulus_lab.pipeline.projects import metrics_path
+from annulus_lab.report.page.sections import DRAWINGS, MAP, FigureDrawing, Map, drawings, embedding_map
+from annulus_lab.report.page.sheets import SHEETS, Sheet, sheets
+from annulus_lab.report.papers.metrics import Metrics
 
 NAME = next(iter(SHEETS))
 
 
 @pytest.fixture
 def path(tmp_path):
-    (tmp_path / "metrics" / NAME).parent.mkdir(parents=True)
-    return tmp_path / "metrics" / NAME
+    path = tmp_path / metrics_path(NAME)
+    path.parent.mkdir(parents=True)
+    return path
 
 
 def of(path, root):
@@ -45,7 +47,7 @@ def test_a_large_picture_comes_into_the_page_as_a_small_one(path, tmp_path):
 def test_a_damaged_sheet_is_one_sentence_and_never_a_hang(path, tmp_path, damage, sentence):
     damage(path)
     found = of(path, tmp_path)
-    assert found.reason.startswith(f"metrics/{NAME} ")
+    assert found.reason.startswith(f"{metrics_path(NAME)} ")
     assert re.search(sentence, found.reason)
 
 
@@ -56,7 +58,7 @@ def test_the_annulus_and_its_annealing_stand_in_the_page_and_one_that_is_too_lar
     annealing.write_text('<svg d="M152.3 122.9h0"/>')
     large, drawn = drawings(tmp_path)
     assert large.reason == "metrics/figures/annulus.svg has more than 400000 bytes"
-    assert isinstance(drawn, Drawing)
+    assert isinstance(drawn, FigureDrawing)
     assert drawn.source == "data:image/svg+xml,%3Csvg d=%22M152 123h0%22/%3E"
     annealing.unlink()
     missing = drawings(tmp_path)[1]

@@ -3,9 +3,9 @@
 import pytest
 
 from annulus.files.results import write_metrics, write_seeds, write_table
-from annulus.report.figures.plots import PLOTS
-from annulus.report.page.shown import NO_CLASS, by_seed, figure, part
-from annulus.report.papers.metrics import Metrics
+from annulus_lab.report.figures.catalogue import PLOTS
+from annulus_lab.report.page.sections import NO_CLASS, by_seed, figure, part
+from annulus_lab.report.papers.metrics import Metrics
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from annulus.running import progress
-from annulus.running.progress import Display, Line, Report
+from annulus.running.progress import Display, Line, ProgressReport
 from annulus.running.workers import map_processes
 
 
@@ -25,9 +25,9 @@ def test_elsewhere_than_on_a_terminal_a_run_says_a_line_a_minute_and_one_at_its_
     display = Display()
     with caplog.at_level(logging.INFO, logger="annulus"):
         for clock[0] in range(0, 181, 20):
-            display.show(Report("seed 1", 100 * clock[0], 36_000, f"epoch {clock[0]}", ended=clock[0] == 180))
+            display.show(ProgressReport("seed 1", 100 * clock[0], 36_000, f"epoch {clock[0]}", ended=clock[0] == 180))
         for clock[0], done in ((200, 9_000), (260, 9_600)):
-            display.show(Report("", done, 81_600, "epoch 2", ended=False))
+            display.show(ProgressReport("", done, 81_600, "epoch 2", ended=False))
     assert caplog.messages == [
         "seed 1: epoch 60, 100 images/s, 5 min 0 s left",
         "seed 1: epoch 120, 100 images/s, 4 min 0 s left",
@@ -41,8 +41,8 @@ def test_of_several_runs_the_time_that_is_left_for_all_is_told(clock, caplog):
     display = Display(4)
     with caplog.at_level(logging.INFO, logger="annulus"):
         for clock[0] in (0, 60):
-            display.show(Report("run 1 of 4", 500 + 5 * clock[0], 1000, "epoch 2", ended=False))
-            display.show(Report("run 2 of 4", 5 * clock[0], 1000, "epoch 1", ended=False))
+            display.show(ProgressReport("run 1 of 4", 500 + 5 * clock[0], 1000, "epoch 2", ended=False))
+            display.show(ProgressReport("run 2 of 4", 5 * clock[0], 1000, "epoch 1", ended=False))
     assert caplog.messages == [
         "run 1 of 4: epoch 2, 5 images/s, 40 s left, 10 min 40 s for all 4 runs",
         "run 2 of 4: epoch 1, 5 images/s, 2 min 20 s left, 4 min 50 s for all 4 runs",
@@ -52,11 +52,11 @@ def test_of_several_runs_the_time_that_is_left_for_all_is_told(clock, caplog):
 def test_on_a_terminal_each_run_has_a_bar_until_its_end(monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     display = Display(3)
-    display.show(Report("RING", 10, 100, "loss 3", ended=False))
-    display.show(Report("BALL", 20, 100, "loss 2", ended=False))
+    display.show(ProgressReport("RING", 10, 100, "loss 3", ended=False))
+    display.show(ProgressReport("BALL", 20, 100, "loss 2", ended=False))
     assert list(display.bars) == ["RING", "BALL"]
     assert (display.bars["RING"].n, display.bars["RING"].total, display.bars["RING"].desc) == (10, 100, "RING")
-    display.show(Report("RING", 100, 100, "loss 1", ended=True))
+    display.show(ProgressReport("RING", 100, 100, "loss 1", ended=True))
     assert list(display.bars) == ["BALL"]
     assert (display.all.n, display.all.total) == (1, 3)
     display.show(Line("BALL", "resuming", logging.INFO))
@@ -73,7 +73,7 @@ def test_where_the_terminal_is_gone_since_a_line_goes_to_the_log(monkeypatch, ca
     stderr = os.fdopen(terminal, "w")
     monkeypatch.setattr(sys, "stderr", stderr)
     display = Display()
-    display.show(Report("RING", 10, 100, "loss 3", ended=False))
+    display.show(ProgressReport("RING", 10, 100, "loss 3", ended=False))
     assert list(display.bars) == ["RING"]
     os.close(ours)
     with caplog.at_level(logging.INFO, logger="annulus"):

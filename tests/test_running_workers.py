@@ -19,10 +19,11 @@ import torch
 
 from annulus.errors import InputError
 from annulus.negatives.samplers import Ball, Ring
-from annulus.running import progress
+from annulus.running import end, progress
 from annulus.running import workers as module
 from annulus.running.checkpoint import Checkpoint, LockedError, clear
-from annulus.running.workers import ResumableTasks, end_with, map_processes, map_seeds
+from annulus.running.end import end_with
+from annulus.running.workers import ResumableTasks, map_processes, map_seeds
 
 
 @pytest.fixture(autouse=True)
@@ -437,7 +438,7 @@ def test_a_process_ends_with_another_one_and_not_before_also_where_it_cannot_be_
         monkeypatch.delattr(os, "pidfd_open")
     elif waits == "an old Linux":
         monkeypatch.setattr(os, "pidfd_open", unknown)
-    monkeypatch.setattr(module, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(end, "LOOK_SECONDS", 0.1)
 
     def work():
         end_with(stage.pid)

@@ -6,10 +6,10 @@ from typing import Annotated
 import numpy as np
 import pytest
 
-from annulus.config.file import checked
-from annulus.config.params import filled, one_of, plain
 from annulus.errors import InputError
 from annulus.settings import Fraction, Rule, Section, Steps
+from annulus_lab.config.file import checked
+from annulus_lab.config.params import choice_section, filled, plain
 
 
 def even(number: int) -> None:
@@ -54,8 +54,8 @@ def test_a_class_that_is_no_dataclass_is_named_with_a_way_out():
     class Own(Section):
         share: Fraction
 
-    with pytest.raises(InputError, match=r"test_settings: Own is no dataclass, .*; write @dataclass\(frozen=True\)"):
-        one_of("Sections", {"own": Own})
+    with pytest.raises(InputError, match=r"test_settings: Own is not a dataclass, .*; write @dataclass\(frozen=True\)"):
+        choice_section("Sections", {"own": Own})
 
 
 def test_a_number_of_numpy_and_one_that_may_be_none_are_checked_as_python_s_own():

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from by_path import ROOT, read_yaml
 
-from annulus.report.claims.verdicts import CLAIMS
+from annulus_lab.report.claims.verdicts import CLAIMS
 
 PAPERS = read_yaml(ROOT / "tests" / "numbering.yaml")
 REFERENCES = PAPERS.pop("references")
@@ -130,7 +130,7 @@ def test_every_citation_claim_and_result_names_a_place_that_its_paper_has(texts)
     wrong = [said for path in texts for said in faults(path)]
     for claim in CLAIMS:
         wrong += [f"{claim.id}: {said}" for said in missing(SHORT[claim.paper], claim.claim)]
-    for result in read_yaml(ROOT / "src/annulus/report/papers/results.yaml"):
+    for result in read_yaml(ROOT / "src/annulus_lab/report/papers/published.yaml"):
         where = result["where"].replace("Fig.", "Figure").replace("Sec.", "Section")
         wrong += [f"{result['id']}: {said}" for said in missing(SHORT[result["id"].split(".")[0]], where)]
     assert not wrong, "\n".join(wrong)

@@ -9,10 +9,10 @@ import torch
 import torch.nn.functional as F
 from by_path import script
 
-from annulus.config.params import plain
 from annulus.errors import InputError
-from annulus.studies.spirals import spirals as module
-from annulus.studies.spirals.spirals import (
+from annulus_lab.config.params import plain
+from annulus_lab.studies.spirals import spirals as module
+from annulus_lab.studies.spirals.spirals import (
     build_encoder,
     curve_rows,
     plane_rows,
@@ -23,7 +23,7 @@ from annulus.studies.spirals.spirals import (
     train_spirals,
     view,
 )
-from annulus.studies.spirals.spirals_params import SearchParams, SpiralsParams
+from annulus_lab.studies.spirals.spirals_params import SearchParams, SpiralsParams
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 COUNTS = {"points": 60, "test_points": 40, "batch_size": 8, "negatives": 7, "iterations": 6}
@@ -103,16 +103,16 @@ def test_the_read_out_separates_what_a_line_separates_and_nothing_else(generator
 
 def test_each_setting_of_the_search_changes_what_it_names_and_weights_start_by_their_rule():
     settings = {"as it is": {}, "start of PyTorch": {"start": "torch", "hidden": 64}}
-    found = SearchParams(iterations=3, noise=[0.4], settings=settings).of(PARAMS, "study")
+    found = SearchParams(iterations=3, noise=[0.4], settings=settings).variants(PARAMS, "study")
     assert found["as it is"] == replace(PARAMS, iterations=3, noise=[0.4])
     uniform = build_encoder(found["start of PyTorch"], 0)[2]  # 64 inputs: all weights and biases within 1 / 8
     assert 0.124 < uniform.weight.abs().max() <= 0.125
     assert 0 < uniform.bias.abs().max() <= 0.125
     assert not build_encoder(PARAMS, 0)[2].bias.any(), "by He's rule biases start at 0"
     with pytest.raises(ValueError, match=r"^study\.typo: turn: unknown key; did you mean 'turns'\?"):
-        SearchParams(iterations=3, noise=[0.4], settings={"typo": {"turn": 1.0}}).of(PARAMS, "study")
+        SearchParams(iterations=3, noise=[0.4], settings={"typo": {"turn": 1.0}}).variants(PARAMS, "study")
     with pytest.raises(ValueError, match=r"^study\.few: .*curve_points: 3 of 2 iterations; .* take fewer points$"):
-        SearchParams(iterations=2, noise=[0.4], settings={"few": {}}).of(PARAMS, "study")
+        SearchParams(iterations=2, noise=[0.4], settings={"few": {}}).variants(PARAMS, "study")
 
 
 def test_a_piece_repeats_itself_and_its_row_is_over_seeds():
@@ -177,5 +177,5 @@ def test_rows_are_means_over_seeds_and_gains_in_pairs_of_a_seed():
 
 def test_a_training_that_diverges_says_where_and_names_the_learning_rate():
     diverging = replace(PARAMS, learning_rate=1000.0, hidden=128, layers=4)
-    with pytest.raises(InputError, match=r"no longer finite at iteration \d \(noise 0.5, seed 1\) with .* 1000; lower"):
+    with pytest.raises(InputError, match=r"not finite at iteration \d \(noise 0.5, seed 1\) with .* 1000; lower"):
         train_spirals(diverging, (0.5, 1))

@@ -1,20 +1,21 @@
-"""A study as a user starts it: the recipe's lines, word for word, then a run at `scale: tiny`."""
+"""The study of docs/add.md: its lines, word for word, then a run at `scale: tiny`."""
 
 import re
 import subprocess
 from datetime import UTC, datetime
 
 import pytest
-from by_path import ROOT, parse_yaml, script
+from added import own_study, recipe_of
+from by_path import parse_yaml, script
 from checkout import Checkout, ran, rows_of
 from stated import stated_text
 
 from annulus.errors import InputError
-from annulus.report.page.content import gather
-from annulus.studies.study import Study
+from annulus_lab.report.page.content import gather
+from annulus_lab.studies.study import Study
 
 NOW = datetime(2026, 11, 28, tzinfo=UTC)
-STARTER = (ROOT / "stages/starter.yaml").read_text()
+STARTER = own_study("own")
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def refused(tmp_path):
     """What is said of the starter without one of its keys."""
 
     def said(*keys):
-        place = content = parse_yaml(STARTER.replace("NAME", "own"))
+        place = content = parse_yaml(STARTER)
         for key in keys[:-1]:
             place = place[key]
         del place[keys[-1]]
@@ -52,10 +53,6 @@ def test_a_choice_that_is_left_out_is_named(refused):
     assert refused("defaults", "bound") == "defaults: lacks bound; a study sets every selector"
 
 
-def test_it_is_short():
-    assert len(STARTER.splitlines()) <= 33
-
-
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory):
     """A checkout in which the recipe's lines were followed, and the study was run with two seeds.
@@ -63,19 +60,19 @@ def repository(tmp_path_factory):
     Under another name: a user's checkout may have a study of the recipe's.
     """
     checkout = Checkout(tmp_path_factory.mktemp("annulus"), "strength")
-    recipe = (ROOT / "src/annulus/README.md").read_text().partition("### A study\n")[2]
-    lines = re.search(r"^```sh\nNAME=\w+\n(.*?)^```$", recipe, re.MULTILINE | re.DOTALL)[1]
+    lines = re.search(r"^```sh\nNAME=\w+\n(.*?)^```$", recipe_of("study"), re.MULTILINE | re.DOTALL)[1]
     subprocess.run(["bash", "-euo", "pipefail", "-c", f"NAME=of_a_test\n{lines}"], cwd=checkout.folder, check=True)
-    checkout.edit("stages/of_a_test/params.yaml", "scale: demo ", "scale: tiny ")
+    (checkout.folder / "stages/of_a_test/params.yaml").write_text(own_study("of_a_test"))
+    checkout.edit("stages/of_a_test/params.yaml", "scale: demo", "scale: tiny")
     checkout.edit("stages/of_a_test/params.yaml", "seeds: [0, 1, 2]", "seeds: [0, 1]")
-    output = checkout.dvc("repro", "stages/of_a_test/dvc.yaml")
+    output = checkout.dvc("repro", study="of_a_test")
     assert ran(output) == ["settings", "images", "part@temperature"]
     return checkout
 
 
 @pytest.mark.slow
 def test_the_starter_runs_and_each_value_of_each_series_has_its_gain_over_the_base(repository):
-    rows = rows_of(repository.folder / "metrics/of_a_test/temperature.csv")
+    rows = rows_of(repository.project("of_a_test") / "metrics/temperature.csv")
     grid = [(series, value) for series in ("uniform", "ring") for value in ("0.1", "0.2", "0.4")]
     assert [(row["series"], row["value"]) for row in rows] == grid
     assert [row["linear_verdict"] == "base" for row in rows] == [True] * 3 + [False] * 3
@@ -87,5 +84,5 @@ def test_the_report_has_its_table_and_its_figure(repository):
     (study,) = (study for study in gather(repository.folder, NOW).further if study.name == "of_a_test")
     part = study.parts["temperature"]
     assert [row[0].text for row in part.gains.rows] == ["uniform"] * 3 + ["ring"] * 3
-    assert part.gains.caption.endswith("metrics/of_a_test/temperature.csv: shapes, tiny, 2 seeds")
+    assert part.gains.caption.endswith("stages/of_a_test/metrics/temperature.csv: shapes, tiny, 2 seeds")
     assert ">temperature<" in part.figure.svg

@@ -4,6 +4,7 @@ import copy
 import json
 import re
 import subprocess
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,6 @@ from annulus.files.right import read_right
 
 pytestmark = pytest.mark.slow
 
-ALGORITHMS, CIFAR10, NEGATIVES = (f"stages/{study}/dvc.yaml" for study in ("algorithms", "cifar10", "negatives"))
 ROWS = ["MoCo", "IRing (+C_i)"]  # a plain name, and one that a shell would take apart
 ESTIMATES = {"queries": 32, "repeats": 3, "counts": [16, 64], "samplers": {"NCE": {}, "CNCE": {"sampler": "ball"}}}
 
@@ -42,10 +42,10 @@ def repository(tmp_path_factory) -> Checkout:
     checkout = Checkout(tmp_path_factory.mktemp("annulus"), "algorithms", "negatives")
     checkout.cut("algorithms", two_rows)
     checkout.cut("negatives", two_parts)
-    output = checkout.dvc("repro", ALGORITHMS)
+    output = checkout.dvc("repro", study="algorithms")
     assert set(ran(output)) == {"settings", "images", "table", *(f"train@{row}" for row in ROWS)}
     assert "method IRing (+C_i)" in output, "the run ends with its table"
-    output = checkout.dvc("repro", NEGATIVES)
+    output = checkout.dvc("repro", study="negatives")
     assert set(ran(output)) == {"settings", "images", "part@annealing", "part@eqco-moco", "estimates"}
     checkout.commit()
     return checkout
@@ -56,25 +56,25 @@ def checkout(repository) -> Checkout:
     """The reproduced checkout, as it was committed, with the settings that belong to it."""
     yield repository
     repository.restore()
-    settings = [str(path.relative_to(repository.folder)) for path in repository.folder.glob("data/*/settings")]
-    repository.dvc("checkout", "--quiet", "--force", *settings)
+    for study in ("algorithms", "negatives"):
+        repository.dvc("checkout", "--quiet", "--force", "data/settings", study=study)
 
 
 def test_the_table_has_each_row_s_own_numbers_within_their_ceilings(repository):
-    rows = rows_of(repository.folder / "metrics/algorithms/table.csv")
+    rows = rows_of(repository.project("algorithms") / "metrics/table.csv")
     assert [row["method"] for row in rows] == [f"method {row}" for row in ROWS]
     for row, name in zip(rows, ROWS, strict=True):
-        of_seeds = repository.read(f"metrics/algorithms/rows/{name}.json")
+        of_seeds = repository.read(f"stages/algorithms/metrics/rows/{name}.json")
         assert list(of_seeds) == ["0", "1"]
         accuracies = [metrics["linear_top1_percent"] for metrics in of_seeds.values()]
         assert float(row["here_percent"]) == pytest.approx(sum(accuracies) / 2, abs=0.011)
-        right = read_right(repository.folder / f"metrics/algorithms/right/{name}.json")["linear_top1_percent"]
+        right = read_right(repository.project("algorithms") / f"metrics/right/{name}.json")["linear_top1_percent"]
         assert [100 * bits.mean() for bits in right.values()] == pytest.approx(accuracies)
         assert all(0 < metrics["linear_top1_percent"] < 100 for metrics in of_seeds.values())
         assert all(metrics["bound_nats"] <= metrics["ceiling_nats"] for metrics in of_seeds.values())
         assert (row["scale"], row["epochs"], row["seeds"]) == ("tiny", "1", "2")
     assert rows[0]["bound_nats"] != rows[1]["bound_nats"]
-    (pair,) = rows_of(repository.folder / "metrics/algorithms/pairs.csv")
+    (pair,) = rows_of(repository.project("algorithms") / "metrics/pairs.csv")
     gains = [float(row["here_gain_percent"]) for row in rows]
     assert float(pair["gain_percent"]) == pytest.approx(gains[0] - gains[1], abs=0.011)
 
@@ -83,7 +83,7 @@ def test_a_new_row_is_trained_alone_in_a_fresh_clone_and_compared_as_the_readme_
     """Word for word: YAML of stages/algorithms/README.md goes into the study's file, the command below it follows."""
     says = (ROOT / "stages/algorithms/README.md").read_text()
     lines, then = says.partition("```yaml")[2].split("```")[:2]
-    command = re.search("`dvc (repro .+?)`", then)[1]
+    study = re.search(r"`make study STUDY=(\w+)`", then)[1]
     (row, (base,)), *others = yaml.safe_load(lines)["pairs"].items()
     assert not others
 
@@ -91,16 +91,16 @@ def test_a_new_row_is_trained_alone_in_a_fresh_clone_and_compared_as_the_readme_
     clone = copy.copy(repository)
     clone.folder = tmp_path / "clone"
     clone.cut("algorithms", lambda content: [content[key].update(own) for key, own in yaml.safe_load(lines).items()])
-    output = clone.dvc(*command.split())
+    output = clone.dvc("repro", study=study)
     assert ran(output) == ["settings", "images", f"train@{row}", "table"]
-    found = [(pair["row"], pair["base"]) for pair in rows_of(clone.folder / "metrics/algorithms/pairs.csv")]
+    found = [(pair["row"], pair["base"]) for pair in rows_of(clone.project("algorithms") / "metrics/pairs.csv")]
     assert (row, base) in found
     (line,) = (line for line in output.splitlines() if line.split()[:2] == [row, base])
     assert "±" in line
 
 
 def test_every_part_has_its_tables_and_eqco_the_ceiling_of_its_margin(repository):
-    folder = repository.folder / "metrics/negatives"
+    folder = repository.project("negatives") / "metrics"
     expected = {f"{name}{kind}.csv" for name in ("annealing", "eqco-moco") for kind in ("", "_figure")}
     assert {path.name for path in folder.iterdir()} == expected | {"estimates.csv"}
     rows = rows_of(folder / "eqco-moco.csv")
@@ -113,22 +113,25 @@ def test_every_part_has_its_tables_and_eqco_the_ceiling_of_its_margin(repository
 
 
 def test_a_row_s_edit_reruns_that_row_and_the_table_alone(checkout):
-    assert ran(checkout.dvc("repro", ALGORITHMS, NEGATIVES)) == [], "nothing has changed yet"
+    for study in ("algorithms", "negatives"):
+        assert ran(checkout.dvc("repro", study=study)) == [], "nothing has changed yet"
     states = list(checkout.folder.glob(".annulus/checkpoints/*/*"))
     assert all((state / "let-go").exists() for state in states), "of the last stage"
-    others = {row: checkout.read(f"metrics/algorithms/rows/{row}.json") for row in ROWS if row != "MoCo"}
-    before = checkout.read("metrics/algorithms/rows/MoCo.json")
+    others = {row: checkout.read(f"stages/algorithms/metrics/rows/{row}.json") for row in ROWS if row != "MoCo"}
+    before = checkout.read("stages/algorithms/metrics/rows/MoCo.json")
     checkout.cut("algorithms", lambda content: content["rows"]["MoCo"].update({"methods.moco.temperature": 0.5}))
-    assert ran(checkout.dvc("repro", ALGORITHMS)) == ["settings", "train@MoCo", "table"]
-    assert checkout.read("metrics/algorithms/rows/MoCo.json") != before
-    assert {row: checkout.read(f"metrics/algorithms/rows/{row}.json") for row in others} == others
+    assert ran(checkout.dvc("repro", study="algorithms")) == ["settings", "train@MoCo", "table"]
+    assert checkout.read("stages/algorithms/metrics/rows/MoCo.json") != before
+    assert {row: checkout.read(f"stages/algorithms/metrics/rows/{row}.json") for row in others} == others
 
 
 def test_the_main_line_s_run_runs_no_study_and_its_variant_reaches_none(checkout):
     checkout.edit("params.yaml", "sampler: ring ", "sampler: cave ")
     checkout.edit("params.yaml", "method: ir ", "method: moco ")
     checkout.edit("params.yaml", "- 0\n", "- 7\n")
-    assert json.loads(checkout.dvc("status", "--json", ALGORITHMS, NEGATIVES)) == {}
+    for study in ("algorithms", "negatives"):
+        assert json.loads(checkout.dvc("status", "--json", study=study)).keys() == {"settings"}
+        assert ran(checkout.dvc("repro", study=study)) == ["settings"]
     checkout.cut("algorithms", lambda content: content["rows"]["MoCo"].update({"views": "none"}))
     # Where nothing of the main line has run yet, a dry run stops after its first stage.
     output = checkout.dvc("repro", "--dry", "--keep-going", status=255)
@@ -138,26 +141,28 @@ def test_the_main_line_s_run_runs_no_study_and_its_variant_reaches_none(checkout
 
 def test_a_mistake_in_a_row_is_one_sentence_and_costs_no_metrics_file(checkout):
     checkout.cut("algorithms", lambda content: content["rows"]["MoCo"].update({"methods.moco.temperatur": 0.5}))
-    metrics = {path: path.read_bytes() for path in checkout.folder.glob("metrics/algorithms/**/*.*")}
-    output = checkout.dvc("repro", ALGORITHMS, status=255)
+    metrics = {path: path.read_bytes() for path in checkout.project("algorithms").glob("metrics/**/*.*")}
+    output = checkout.dvc("repro", study="algorithms", status=255)
     sentence = "MoCo: methods.moco.temperatur: params.yaml has no 'temperatur'; did you mean 'temperature'?"
     assert f"ERROR: stages/algorithms/params.yaml: {sentence}" in output
     assert "Traceback" not in output
     assert ran(output) == ["settings"]
-    assert {path: path.read_bytes() for path in checkout.folder.glob("metrics/algorithms/**/*.*")} == metrics
+    assert {path: path.read_bytes() for path in checkout.project("algorithms").glob("metrics/**/*.*")} == metrics
 
 
-PIPELINES = {str(path.relative_to(ROOT)): pipeline(path) for path in sorted(ROOT.glob("stages/*/dvc.yaml"))}
+PIPELINES = {path.parent.name: pipeline(path) for path in sorted(ROOT.glob("stages/*/dvc.yaml"))}
 
 
 @pytest.fixture(scope="module")
 def dependencies() -> dict[str, set[Path]]:
-    """The files and folders that the stages of all pipelines declare; those of a matrix too."""
-    with Repo(ROOT) as repo:
-        return {
-            f"{stage.path_in_repo}:{stage.name}": {Path(dep.fs_path).relative_to(ROOT) for dep in stage.deps}
-            for stage in repo.index.stages
-        }
+    """The files and folders that the stages of all projects declare; those of a matrix too."""
+    found = {}
+    for study in ("", *PIPELINES):
+        with chdir(ROOT / "stages" / study if study else ROOT), Repo() as repo:
+            for stage in repo.index.stages:
+                paths = {Path(dep.fs_path).resolve().relative_to(ROOT) for dep in stage.deps}
+                found[f"{study or 'main'}:{stage.name}"] = paths
+    return found
 
 
 def reached(dependencies: dict[str, set[Path]], *files: str) -> set[str]:
@@ -166,41 +171,58 @@ def reached(dependencies: dict[str, set[Path]], *files: str) -> set[str]:
     return {name for name, declared in dependencies.items() if declared & covering}
 
 
-def test_an_edit_reruns_the_stages_that_reach_it_and_none_where_it_enters_no_number(dependencies):
-    package = "src/annulus/"
-    assert reached(dependencies, *(package + name for name in ("pipeline/stage.py", "errors.py"))) == set()
-    names = ["settings", "gaussians", "binary", "staircase@separable", "staircase@joint", "conditional", "ideal"]
-    own = {f"stages/estimators/dvc.yaml:{name}" for name in [*names, "theorems"]}
-    assert reached(dependencies, f"{package}studies/estimators/toys.py") == own | {
-        f"stages/{study}/dvc.yaml:estimates" for study in ("negatives", "cifar10_negatives")
-    }
+class Settled:
+    """A checkout of some studies, with the settings that they have, and which stages an edit runs again."""
+
+    def __init__(self, folder: Path, dependencies: dict[str, set[Path]], *studies: str) -> None:
+        self.checkout, self.dependencies, self.studies = Checkout(folder, *studies), dependencies, studies
+        self.files = self.settle()
+
+    def settle(self) -> dict[str, bytes]:
+        """Every file that the studies' first stages write, all of them in one process."""
+        commands = {
+            str(self.checkout.project(study)): PIPELINES[study]["stages"]["settings"]["cmd"].split()[1:]
+            for study in self.studies
+        }
+        each = "os.chdir(folder); runpy.run_path('..', None, '__main__')"
+        self.checkout.run("-c", f"import os, runpy, sys\nfor folder, sys.argv in {commands}.items(): {each}")
+        files = (path for path in self.checkout.folder.glob("stages/*/data/settings/**/*") if path.is_file())
+        return {str(path.relative_to(self.checkout.folder)): path.read_bytes() for path in files}
+
+    def run_by(self, path: str, old: str, new: str) -> set[str]:
+        """The stages after the first whose settings, or the digest of whose code, an edit changes."""
+        before = self.files
+        self.checkout.edit(path, old, new)
+        self.files = self.settle()
+        assert before.keys() == self.files.keys()
+        return reached(self.dependencies, *(name for name in before if before[name] != self.files[name]))
+
+
+def test_an_edit_of_code_reaches_the_first_stages_of_its_users_and_then_what_runs_it_alone(dependencies, tmp_path):
+    assert reached(dependencies, "src/annulus_lab/pipeline/stage.py", "src/annulus/errors.py") == set()
+    users = ("estimators", "negatives", "cifar10_negatives")
+    toys = "src/annulus_lab/studies/estimators/toys.py"
+    assert reached(dependencies, toys) == {f"{study}:settings" for study in users}
+    settled = Settled(tmp_path, dependencies, *users)
+    names = ["gaussians", "binary", "staircase@separable", "staircase@joint", "conditional", "ideal", "theorems"]
+    assert settled.run_by(toys, "import math\n", "# a comment\nimport math\n") == set()
+    assert settled.run_by(toys, "import math\n", "import math\n\nx = 1\n") == {f"estimators:{name}" for name in names}
 
 
 def test_an_edit_of_a_sampler_reruns_the_rows_that_have_it_and_no_other(dependencies, tmp_path):
     """Each study's settings stage, before and after: of what depends on a file that stays the same nothing runs."""
-    having = {name: own for name, own in PIPELINES.items() if "samplers" in own["stages"]["settings"]["params"]}
-    assert {ALGORITHMS, CIFAR10, NEGATIVES} < having.keys()
-    checkout = Checkout(tmp_path, *(Path(name).parent.name for name in having))
-
-    def settled() -> dict[str, bytes]:
-        commands = [pipeline["stages"]["settings"]["cmd"].split()[1:] for pipeline in having.values()]
-        checkout.run("-c", f"import runpy, sys\nfor sys.argv in {commands}: runpy.run_path('stages', None, '__main__')")
-        files = (path for path in tmp_path.glob("data/*/settings/**/*") if path.is_file())
-        return {str(path.relative_to(tmp_path)): path.read_bytes() for path in files}
-
-    before = settled()
-    checkout.edit("params.yaml", "iterations: 20, keep: outside", "iterations: 21, keep: outside")
-    after = settled()
-    assert before.keys() == after.keys()
+    having = [study for study in PIPELINES if "../../params.yaml" in PIPELINES[study]["stages"]["settings"]["deps"]]
+    having.remove("detection")  # it reads no sampler, but seeds of the main line that a checkout of tests has not
+    assert {"algorithms", "cifar10", "negatives"} < set(having)
+    settled = Settled(tmp_path, dependencies, *having)
     rows = read_yaml(ROOT / "stages/algorithms/params.yaml")["rows"]
     cave = [row for row, settings in rows.items() if settings.get("sampler") == "cave"]
     assert len(cave) == 6
     on_cifar10 = read_yaml(ROOT / "stages/cifar10/params.yaml")["rows"]
-    expected = {f"{ALGORITHMS}:train@{row}" for row in cave}
-    expected |= {f"stages/cifar10_algorithms/dvc.yaml:train@{row}" for row in cave}
+    expected = {f"{study}:train@{row}" for row in cave for study in ("algorithms", "cifar10_algorithms")}
     law = read_yaml(ROOT / "stages/law/params.yaml")["parts"]
-    expected |= {f"stages/law/dvc.yaml:part@{part}" for part, own in law.items() if "cave" in own["series"]}
-    expected |= {"stages/embedded_law/dvc.yaml:part@ir-256"}
-    expected |= {f"stages/full_law/dvc.yaml:part@{part}" for part in ("ir", "ir-long")}
-    expected |= {f"{CIFAR10}:train@{row}-{seed}" for row in cave if row in on_cifar10 for seed in range(3)}
-    assert reached(dependencies, *(name for name in before if before[name] != after[name])) == expected
+    expected |= {f"law:part@{part}" for part, own in law.items() if "cave" in own["series"]}
+    expected |= {"embedded_law:part@ir-256"}
+    expected |= {f"full_law:part@{part}" for part in ("ir", "ir-long")}
+    expected |= {f"cifar10:train@{row}-{seed}" for row in cave if row in on_cifar10 for seed in range(3)}
+    assert settled.run_by("params.yaml", "iterations: 20, keep: outside", "iterations: 21, keep: outside") == expected

@@ -7,13 +7,13 @@ import torch
 import torch.nn.functional as F
 from settings import CPU, SMALL, load, stripes
 
-from annulus.config.resolved import RUN, resolved
-from annulus.studies import closeness as module
-from annulus.studies.closeness import closeness
-from annulus.studies.measured import CLOSENESS
-from annulus.studies.runs import trial_of
+from annulus.training.embeddings import embeddings
 from annulus.training.setup import build_training
-from annulus.training.validation import embeddings
+from annulus_lab.config.resolved import RUN, resolved
+from annulus_lab.studies import closeness as module
+from annulus_lab.studies.closeness import closeness
+from annulus_lab.studies.measured import CLOSENESS
+from annulus_lab.studies.runs import build_trial
 
 VIEWS, ROWS = 6, 120
 
@@ -40,20 +40,20 @@ def test_the_numbers_are_those_of_each_view_by_itself(labelled):
     scores = 3 * torch.randn(VIEWS, ROWS, generator=random)
     own, labels = torch.arange(VIEWS) * 20, torch.arange(ROWS) % 3
     labels[labelled:] = -1
-    found = module._of_scores(scores, own, labels)
+    found = module._measures(scores, own, labels)
     assert found == pytest.approx(by_hand(scores, own.tolist(), labels.tolist()), abs=1e-4)
     assert found.keys() == set(CLOSENESS)
 
 
 def test_of_fewer_than_ten_other_rows_the_own_one_is_not_among_the_closest():
     scores, labels = torch.eye(4), torch.tensor([0, 0, 1, 1])
-    found = module._of_scores(scores, torch.arange(4), labels)
+    found = module._measures(scores, torch.arange(4), labels)
     assert found["closest_of_class_percent"] == pytest.approx(100 / 3)
 
 
 def test_rows_without_a_class_have_no_share_of_one():
     scores, own = torch.eye(3), torch.arange(3)
-    found = module._of_scores(scores, own, torch.full((3,), -1))
+    found = module._measures(scores, own, torch.full((3,), -1))
     assert found["own_rank_percent"] == 0.0
     assert "closest_of_class_percent" not in found
 
@@ -61,7 +61,7 @@ def test_rows_without_a_class_have_no_share_of_one():
 def test_a_low_temperature_and_many_equal_rows_are_the_two_ends():
     scores, own = torch.randn(4, 200, generator=torch.Generator().manual_seed(1)), torch.arange(4)
     labels = torch.zeros(200, dtype=torch.long)
-    sharp, flat = (module._of_scores(scores * factor, own, labels) for factor in (1000, 0))
+    sharp, flat = (module._measures(scores * factor, own, labels) for factor in (1000, 0))
     assert sharp["hardest_weight_percent"] > 99
     assert flat["hard_weight_percent"] == pytest.approx(10, abs=0.1)
     assert flat["hardest_weight_percent"] == pytest.approx(1, abs=0.1)
@@ -72,7 +72,7 @@ def test_a_view_without_augmentation_finds_its_own_row_unless_the_two_networks_s
     split, empty_checkout
 ):
     params = load(SMALL | {"sampler": "uniform", "anneal": "none", "views": "none", "split": split})
-    training = build_training(trial_of(resolved(params, RUN), 0).run, stripes(70, 0), stripes(10, 1), CPU)
+    training = build_training(build_trial(resolved(params, RUN), 0).run, stripes(70, 0), stripes(10, 1), CPU)
     found = closeness(training, 30, seed=0)
     assert found.keys() == set(CLOSENESS)
     assert (found["own_rank_percent"] == 0) == (split == "none")
@@ -82,9 +82,9 @@ def test_a_view_without_augmentation_finds_its_own_row_unless_the_two_networks_s
 
 def test_both_networks_rows_have_length_1_beside_the_other_s_views(empty_checkout, monkeypatch):
     params = load(SMALL | {"sampler": "uniform", "anneal": "none", "views": "none", "split": "lab"})
-    training = build_training(trial_of(resolved(params, RUN), 0).run, stripes(70, 0), stripes(10, 1), CPU)
-    seen, real = [], module._of_scores
-    monkeypatch.setattr(module, "_of_scores", lambda scores, *about: seen.append(scores) or real(scores, *about))
+    training = build_training(build_trial(resolved(params, RUN), 0).run, stripes(70, 0), stripes(10, 1), CPU)
+    seen, real = [], module._measures
+    monkeypatch.setattr(module, "_measures", lambda scores, *about: seen.append(scores) or real(scores, *about))
     closeness(training, 70, seed=0)
     both = embeddings(training.method.encoder, training.source, CPU)
     first, second = (

@@ -6,26 +6,26 @@ import pytest
 import torch
 from settings import CPU, SMALL, load, run, stripes
 
-from annulus.config.resolved import RUN, resolved
 from annulus.device.rng import generator as named
 from annulus.files.images import ImageSet
 from annulus.files.store import Resident
-from annulus.studies.information import held_out, of_all_classes
-from annulus.studies.runs import trial_of
 from annulus.training.setup import build_training
 from annulus.views.recipe import augment
+from annulus_lab.config.resolved import RUN, resolved
+from annulus_lab.studies.information import class_balanced_rows, held_out
+from annulus_lab.studies.runs import build_trial
 
 
 def test_rows_are_the_first_ones_but_of_a_set_in_classes_evenly_spread():
-    assert of_all_classes(torch.tensor([2, 0, 1, 0, 2, 1]), 3).tolist() == [0, 1, 2]
-    assert of_all_classes(torch.arange(10).repeat_interleave(7), 10).tolist() == [7 * row for row in range(10)]
-    assert of_all_classes(torch.tensor([0, 0, 0, 1, 1]), 3).tolist() == [0, 1, 3]
-    assert of_all_classes(torch.tensor([0, 1, 1]), 3).tolist() == [0, 1, 2]
+    assert class_balanced_rows(torch.tensor([2, 0, 1, 0, 2, 1]), 3).tolist() == [0, 1, 2]
+    assert class_balanced_rows(torch.arange(10).repeat_interleave(7), 10).tolist() == [7 * row for row in range(10)]
+    assert class_balanced_rows(torch.tensor([0, 0, 0, 1, 1]), 3).tolist() == [0, 1, 3]
+    assert class_balanced_rows(torch.tensor([0, 1, 1]), 3).tolist() == [0, 1, 2]
 
 
 def test_a_set_that_lists_class_after_class_has_the_information_of_its_classes_in_turn(empty_checkout):
     params = load(SMALL | {"sampler": "uniform", "anneal": "none", "methods.ir.temperature": 0.01})
-    training = build_training(trial_of(resolved(params, RUN), 0).run, stripes(70, 0), stripes(10, 1), CPU)
+    training = build_training(build_trial(resolved(params, RUN), 0).run, stripes(70, 0), stripes(10, 1), CPU)
     images = stripes(60, 2)
     listed = images.take(images.labels.argsort(stable=True))
     first, spread = listed.take(torch.arange(20)), listed.take(torch.arange(20) * 3)

@@ -8,8 +8,8 @@ import pytest
 from annulus.errors import InputError
 from annulus.files.results import write_seeds
 from annulus.files.right import write_right
-from annulus.studies.outcomes import gain
-from annulus.studies.papers import Rows, as_text, compared, comparison_table, in_pairs, pairs_as_text
+from annulus_lab.studies.outcomes import gain
+from annulus_lab.studies.papers import StudyRows, as_text, compared, comparison_table, in_pairs, pairs_as_text
 
 
 def bits(*right: int) -> dict[int, np.ndarray]:
@@ -23,12 +23,12 @@ def both(linear: dict[int, np.ndarray]) -> dict[str, dict[int, np.ndarray]]:
     return {"linear_top1_percent": linear, "knn_top1_percent": {seed: each & even for seed, each in linear.items()}}
 
 
-def row_of(folder: Path, name: str, *right: int) -> Rows:
+def row_of(folder: Path, name: str, *right: int) -> StudyRows:
     """The files of a row, where kNN is right half as often; gives the rows of the folder."""
     metrics = {"bound_nats": 2.5, "ceiling_nats": 6.25, "epochs": 20}
     write_seeds(folder / f"rows/{name}.json", dict.fromkeys(range(len(right)), metrics))
     write_right(folder / f"right/{name}.json", both(bits(*right)))
-    return Rows(folder / "rows", folder / "right")
+    return StudyRows(folder / "rows", folder / "right")
 
 
 def test_a_row_is_beside_the_paper_s_with_gains_over_its_base(tmp_path):
@@ -83,7 +83,7 @@ def test_a_row_without_its_right_images_is_in_no_table_and_told_once(tmp_path, c
     for _ in range(2):
         found = comparison_table({"a": {"base": "IR", "methods": methods}}, rows, "demo")
         assert [row["method"] for row in found] == ["IR"]
-    assert caplog.text.count("RING is in no table: there is no") == 1
+    assert caplog.text.count("RING is left out of the tables: its stage") == 1
 
 
 def test_rows_whose_seeds_ran_on_several_days_are_compared_by_the_seeds_that_both_have(tmp_path):
@@ -92,7 +92,7 @@ def test_rows_whose_seeds_ran_on_several_days_are_compared_by_the_seeds_that_bot
             metrics = {"knn_top1_percent": 40.0, "bound_nats": 2.5, "ceiling_nats": 6.25, "epochs": 20}
             write_seeds(tmp_path / f"rows/{name}/{seed}.json", {seed: metrics})
             write_right(tmp_path / f"right/{name}/{seed}.json", both({seed: np.arange(200) < count}))
-    rows = Rows(tmp_path / "rows", tmp_path / "right", least=2)
+    rows = StudyRows(tmp_path / "rows", tmp_path / "right", least=2)
     found = in_pairs({"RING": ["IR"], "BALL": ["IR"], "IR": ["BALL", "RING"]}, rows, "cpu")
     assert [(line["row"], line["gain_percent"], line["seeds"]) for line in found] == [("RING", 5, 2), ("IR", -5, 2)]
     methods = {name: {"row": row, "top1_percent": None} for name, row in (("IRing", "RING"), ("IR", "IR"))}
@@ -129,11 +129,11 @@ def test_seeds_that_trained_for_other_epochs_are_refused(tmp_path):
         write_seeds(tmp_path / f"rows/IR/{seed}.json", {seed: {"knn_top1_percent": 40.0, "epochs": epochs}})
         write_right(tmp_path / f"right/IR/{seed}.json", both({seed: np.arange(200) < 80}))
     with pytest.raises(InputError, match=r"IR: its seeds trained for \[60, 200\] epochs; run the older ones again, or"):
-        Rows(tmp_path / "rows", tmp_path / "right")["IR"]
+        StudyRows(tmp_path / "rows", tmp_path / "right")["IR"]
 
 
 def test_files_of_other_seeds_are_refused(tmp_path):
     row_of(tmp_path, "IR", 80, 100)
     write_right(tmp_path / "right/IR.json", both({0: bits(80)[0], 2: bits(100)[0]}))
     with pytest.raises(InputError, match="IR: metrics and right test images are of other seeds; run `dvc repro` again"):
-        Rows(tmp_path / "rows", tmp_path / "right")["IR"]
+        StudyRows(tmp_path / "rows", tmp_path / "right")["IR"]

@@ -9,7 +9,7 @@ from by_path import ROOT, read_yaml, script, settings_script
 from stated import MISSING, TREE
 
 from annulus.errors import InputError
-from annulus.studies import study as studies
+from annulus_lab.studies import study as studies
 
 ALGORITHMS = Path("stages/algorithms/params.yaml")
 CONTENT = {path.parent.name: read_yaml(path) for path in ROOT.glob("stages/*/params.yaml")}
@@ -21,7 +21,7 @@ CAVES["cave"]["clusters"] = 3001
 def settings_of(study: str) -> tuple:
     """Its settings script and the kind of study that it reads."""
     path = settings_script(study)
-    (kind,) = re.findall(r"write_settings\(main, (\w+)\)", (ROOT / path).read_text())
+    (kind,) = re.findall(r"write_settings\(main, (\w+), READERS\)", (ROOT / path).read_text())
     return script(path).main, getattr(studies, kind)
 
 
@@ -44,8 +44,8 @@ def refused(monkeypatch):
         else:
             place[last] = value
         others = {Path(f"stages/{name}/params.yaml"): CONTENT[name] for name in ("algorithms", "transfer")}
-        files = others | {Path("params.yaml"): TREE, own: content}
-        monkeypatch.setattr(studies, "read_tree", lambda path: copy.deepcopy(files[path]))
+        files = {path.resolve(): each for path, each in (others | {Path("params.yaml"): TREE, own: content}).items()}
+        monkeypatch.setattr(studies, "read_tree", lambda path: copy.deepcopy(files[path.resolve()]))
         with pytest.raises(InputError) as error:
             main(kind(own) if kind is studies.OwnStudy else kind(Path("params.yaml"), own))
         (text,) = str(error.value).splitlines()
@@ -56,7 +56,7 @@ def refused(monkeypatch):
 
 @pytest.mark.parametrize("study", sorted(CONTENT.keys() - SHARED))
 def test_every_section_of_a_study_is_asked_for_and_no_null_or_text_or_near_miss_of_one_is_taken(refused, study):
-    for key in CONTENT[study].keys() - {"closeness_views", "held_out_pairs"}:
+    for key in CONTENT[study].keys() - {"closeness_views", "held_out_pairs", "oracle"}:
         assert refused(study, key, MISSING).startswith(f"{key}: missing; ")
         assert refused(study, key, None).startswith(f"{key}: None refused; ")
         if not isinstance(CONTENT[study][key], str):
@@ -71,6 +71,7 @@ IR = "tables/mutualinfo.table1/methods/IR"
 @pytest.mark.parametrize(
     ("study", "key", "value", "sentence"),
     [
+        ("cifar10_later", "oracle", "orcale", "oracle: no 'orcale'; did you mean 'oracle'?"),
         ("algorithms", f"{IR}/top1_precent", 64.3, "methods.IR.top1_precent: unknown key; did you mean 'top1_percent'"),
         ("algorithms", f"{IR}/top1_percent", "64,3", "methods.IR.top1_percent: '64,3' is text to YAML; write a number"),
         ("algorithms", f"{IR}/row", MISSING, "methods.IR.row: missing; it has no default: write a value"),
@@ -94,21 +95,31 @@ IR = "tables/mutualinfo.table1/methods/IR"
             "negatives",
             "parts/count/scales/papper",
             {},
-            "parts.count.scales: 'papper' is no scale; did you mean 'paper'",
+            "parts.count.scales: 'papper' is not a scale; did you mean 'paper'",
         ),
-        ("negatives", "parts/count/base", {"value": 5}, "parts.count.base: {'value': 5} is no point of this part; exp"),
+        (
+            "negatives",
+            "parts/count/base",
+            {"value": 5},
+            "parts.count.base: {'value': 5} is not a point of this part; exp",
+        ),
         (
             "negatives",
             "parts/count/base",
             {"series": "IR", "value": 5},
-            "'value': 5} is no point of this part; expected",
+            "'value': 5} is not a point of this part; expected",
         ),
-        ("negatives", "parts/count/base", {}, "parts.count.base: {} is no point of this part; expected one of its ser"),
+        (
+            "negatives",
+            "parts/count/base",
+            {},
+            "parts.count.base: {} is not a point of this part; expected one of its ser",
+        ),
         (
             "negatives",
             "parts/count/sweep/values",
             [{}],
-            "values: {} is no value that a setting takes; expected numbers",
+            "values: {} is not a value of a setting; expected numbers",
         ),
         ("negatives", "estimates/counts", ["4"], "estimates.counts.0: '4' refused; input should be a valid integer"),
         ("colour", "sets/labelled/demo", MISSING, "sets.labelled.demo: missing; the study's scale has no value here"),
@@ -225,7 +236,7 @@ def test_a_name_that_becomes_a_file_is_a_word_which_leaves_no_folder_and_no_shel
     for name in NAMES:
         said = refused(study, section, content | {name: known})
         assert said.startswith(f"{section}.")
-        assert " is no name; take letters, digits, " in said
+        assert " is not a name; take letters, digits, " in said
     for name in (7, None):
         said = refused(study, section, content | {name: known})
-        assert said == f"{section}.{name}: {name} is no text to YAML; write a name in quotes"
+        assert said == f"{section}.{name}: {name} is not text to YAML; write a name in quotes"

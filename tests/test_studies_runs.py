@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -18,20 +19,23 @@ import torch
 from settings import CPU, SMALL, Killed, load, stripes
 from test_studies_outcomes import outcome
 
-from annulus.config.resolved import RUN, resolved
 from annulus.errors import InputError
 from annulus.evals import linear
 from annulus.evals.linear import probe_views
 from annulus.running import progress
 from annulus.running.checkpoint import Checkpoint
-from annulus.studies import runs as module
-from annulus.studies.closeness import closeness
-from annulus.studies.information import held_out
-from annulus.studies.measured import CLOSENESS
-from annulus.studies.outcomes import ACCURACIES
-from annulus.studies.runs import Splits, Trial, Trials, probe, trial_of
 from annulus.training import loop as training_module
 from annulus.training.loop import Training
+from annulus.training.setup import build_training
+from annulus_lab.config.resolved import RUN, resolved
+from annulus_lab.studies import runs as module
+from annulus_lab.studies.closeness import closeness
+from annulus_lab.studies.information import held_out
+from annulus_lab.studies.measured import CLOSENESS, Outcome
+from annulus_lab.studies.outcomes import ACCURACIES
+from annulus_lab.studies.runs import Splits, Trial, Trials, build_trial, probe
+
+SHORT = {"scales.tiny.pretrain.epochs": 1}
 
 
 @pytest.fixture(autouse=True)
@@ -44,8 +48,8 @@ def splits() -> Splits:
     return Splits(stripes(70, 0), stripes(10, 1), stripes(30, 2), {"train": "made by hand"})
 
 
-@pytest.fixture
-def one_thread():
+@contextmanager
+def on_one_thread():
     """What a trial has to itself."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -55,10 +59,16 @@ def one_thread():
     faiss.omp_set_num_threads(threads)
 
 
+@pytest.fixture
+def one_thread():
+    with on_one_thread():
+        yield
+
+
 def variant(seed: int, changes: dict | None = None) -> Trial:
     """A run as a study's stage has it, from resolved settings."""
     params = load(SMALL | {"knn.k": 5, "sampler": "uniform", "anneal": "none"} | (changes or {}))
-    return trial_of(resolved(params, RUN), seed)
+    return build_trial(resolved(params, RUN), seed)
 
 
 def diverging(trial: Trial) -> Trial:
@@ -102,24 +112,31 @@ def writing_down(monkeypatch) -> None:
     monkeypatch.setattr(Trials, "training", training)
 
 
-@pytest.mark.parametrize("count", [1, 2])
-def test_any_number_of_workers_gives_the_numbers_of_runs_alone(splits, monkeypatch, one_thread, count):
-    """Of different length too, so that they do not end in the order in which they began."""
-    short = {"scales.tiny.pretrain.epochs": 1}
+@pytest.fixture(scope="module")
+def alone(splits):
+    """Some trials of different length, so that they do not end in the order in which they began; outcome of each."""
     variants = {
         "long": variant(0),
-        ("short", 1): variant(1, short),
-        ("moco", 0): variant(0, {"method": "moco"} | short),
+        ("short", 1): variant(1, SHORT),
+        ("moco", 0): variant(0, {"method": "moco"} | SHORT),
     }
+    outcomes = {}
+    with on_one_thread():
+        for key, trial in variants.items():
+            training = build_training(trial.run, splits.train, splits.validation, CPU)
+            history = training.run()
+            accuracies, right = probe(training, splits, trial)
+            outcomes[key] = Outcome(training.metrics | accuracies, history, right)
+    return variants, outcomes
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_any_number_of_workers_gives_the_numbers_of_runs_alone(splits, monkeypatch, one_thread, alone, count):
+    variants, expected = alone
     cores(monkeypatch, count)
     outcomes = Trials(splits).run(variants)
     assert list(outcomes) == list(variants)
-    for key, params in variants.items():
-        alone = Trials(splits).training(params)
-        assert outcomes[key].history == alone.run()
-        accuracies, right = probe(alone, splits, params)
-        assert outcomes[key].metrics == alone.metrics() | accuracies
-        assert outcomes[key].right == right
+    assert outcomes == expected
     assert [len(outcome.history) for outcome in outcomes.values()] == [3, 1, 1]
 
 
@@ -177,7 +194,7 @@ def test_every_probe_of_params_yaml_has_the_features_that_it_reads(splits, one_t
 
 
 def test_a_run_measures_what_its_trial_asks_for(splits, one_thread):
-    trial = variant(1, {"scales.tiny.pretrain.epochs": 1})
+    trial = variant(1, SHORT)
     asked = replace(trial, held_out_pairs=10, closeness_views=8)
     found = Trials(splits).run({"plain": trial, "asked": asked})
     training = Trials(splits).training(trial)
@@ -218,11 +235,11 @@ def test_a_linear_probe_of_views_sees_those_of_pretraining_which_of_a_colour_spl
 def test_runs_of_one_seed_share_weights_order_and_views(splits, monkeypatch):
     """And of another seed none of them."""
     seen: dict[object, list] = {}
-    views_of, step = training_module.views_of, Training.step
+    draw_views, step = training_module.draw_views, Training.step
     now: list = []
 
     def watched_views(*arguments):
-        views = views_of(*arguments)
+        views = draw_views(*arguments)
         now.extend(view.clone() for view in views)
         return views
 
@@ -230,7 +247,7 @@ def test_runs_of_one_seed_share_weights_order_and_views(splits, monkeypatch):
         now.append(order[self.batch].clone())
         step(self, order)
 
-    monkeypatch.setattr(training_module, "views_of", watched_views)
+    monkeypatch.setattr(training_module, "draw_views", watched_views)
     monkeypatch.setattr(Training, "step", watched_step)
     variants = {
         "uniform": variant(0),
@@ -330,7 +347,7 @@ def test_a_run_that_another_process_trains_is_waited_for_and_not_trained_again(s
 
     monkeypatch.setattr(Training, "step", slow)
     monkeypatch.setattr(progress, "say", lambda line: (Path("said").write_text(line, encoding="utf-8"), going.set()))
-    asked = {0: variant(0)}
+    asked = {0: variant(0, SHORT)}
     first = get_context("fork").Process(target=lambda: Trials(splits).run(asked))
     first.start()
     while not Path("training").exists():
@@ -348,7 +365,7 @@ def test_a_run_that_another_process_trains_is_waited_for_and_not_trained_again(s
 def test_a_finished_run_is_kept_as_json_and_trains_once_whoever_asks_for_it(splits, monkeypatch, caplog):
     """Of equal variants one, too; a damaged outcome is none."""
     writing_down(monkeypatch)
-    asked = {"a": variant(0), "b": variant(0, {"samplers.ring.outer": 0.9})}  # which no uniform sampler reads
+    asked = {"a": variant(0, SHORT), "b": variant(0, SHORT | {"samplers.ring.outer": 0.9})}  # uniform reads no ring
     found = Trials(splits).run(asked)
     assert trained() == ["0"]
     assert found["a"] == found["b"]
@@ -365,27 +382,33 @@ def test_a_finished_run_is_kept_as_json_and_trains_once_whoever_asks_for_it(spli
     monkeypatch.setattr(module, "pick_device", lambda: CPU)
     for damage in ("", "[]", "{}", file.read_text().replace('"images": 30', '"images": 300')):
         file.write_text(damage)
-        assert Trials(splits).run({"a": variant(0)}) == {"a": found["a"]}
+        assert Trials(splits).run({"a": asked["a"]}) == {"a": found["a"]}
         assert "is damaged" in caplog.text
         caplog.clear()
     assert trained() == ["0"] * 5
 
 
 def test_a_state_serves_the_same_settings_and_images_alone(splits, monkeypatch):
-    writing_down(monkeypatch)
-    short = {"scales.tiny.pretrain.epochs": 1}
-    Trials(splits).run({0: variant(0, short)})
-    unread = {"methods.moco.momentum": 0.5, "samplers.ring.outer": 0.9}
-    Trials(splits).run({0: variant(0, short | unread)})
-    assert len(trained()) == 1
-    Trials(dataclasses.replace(splits, hashes={"train": "others"})).run({0: variant(0, short)})
-    assert len(trained()) == 2
+    trained = []
+
+    def made_up(self, trial, cached):
+        trained.append(trial)
+        cached.write(outcome([True]))
+        return outcome([True])
+
+    monkeypatch.setattr(Trials, "train", made_up)
+    monkeypatch.setattr(module, "map_processes", lambda compute, trials, **_: map(compute, trials))
+    Trials(splits).run({0: variant(0)})
+    Trials(splits).run({0: variant(0, {"methods.moco.momentum": 0.5, "samplers.ring.outer": 0.9})})  # it reads neither
+    assert len(trained) == 1
+    Trials(dataclasses.replace(splits, hashes={"train": "others"})).run({0: variant(0)})
+    assert len(trained) == 2
     read = [{"sampler": "ball"}, {"methods.ir.temperature": 0.1}, {"knn.k": 7}, {"scales.tiny.linear.epochs": 3}]
-    Trials(splits).run({number: variant(0, short | changes) for number, changes in enumerate(read)})
-    assert len(trained()) == 6
+    Trials(splits).run({number: variant(0, changes) for number, changes in enumerate(read)})
+    assert len(trained) == 6
     monkeypatch.setattr(module, "hash_code", lambda *_: {"bounds/la.py": "edited"})
-    Trials(splits).run({0: variant(0, short)})
-    assert len(trained()) == 7
+    Trials(splits).run({0: variant(0)})
+    assert len(trained) == 7
 
 
 def test_progress_calls_a_run_by_its_number_its_point_and_its_seed(splits, monkeypatch, caplog):
@@ -411,7 +434,7 @@ def test_progress_calls_a_run_by_its_number_its_point_and_its_seed(splits, monke
 def test_a_mistake_in_a_worker_reaches_the_caller_as_its_sentence(splits, monkeypatch):
     """A diverging run says so; the others' outcomes are kept."""
     cores(monkeypatch, 1)
-    variants = {0: variant(0), "diverges": diverging(variant(0))}
+    variants = {0: variant(0, SHORT), "diverges": diverging(variant(0, SHORT))}
     with pytest.raises(InputError, match=r"lower scales\.SCALE\.pretrain\.learning_rate"):
         Trials(splits).run(variants)
     assert len(list(Path(".annulus/outcomes").iterdir())) == 1

@@ -6,14 +6,14 @@ import pytest
 import torch
 from settings import CPU, SMALL, load, stripes
 
-from annulus.config.resolved import RUN, resolved
 from annulus.encoders.extract import extract
 from annulus.errors import InputError
 from annulus.evals.segmentation import SegmentationSettings, segment
 from annulus.files.images import ImageSet, save_images
-from annulus.studies import runs as module
-from annulus.studies.runs import Splits, Trials, trial_of
-from annulus.studies.segments import Segments
+from annulus_lab.config.resolved import RUN, resolved
+from annulus_lab.studies import runs as module
+from annulus_lab.studies.runs import Splits, Trials, build_trial
+from annulus_lab.studies.segments import Segments
 
 DECODER = SegmentationSettings(width=8, epochs=2, batch_size=16, learning_rate=0.01)
 
@@ -43,8 +43,8 @@ def test_mean_iou_is_of_the_frozen_maps_and_changes_nothing_else(folder):
         load(SMALL | {"method": "ir", "split": "lab", "sampler": "uniform", "anneal": "none", "knn.k": 5}), RUN
     )
     splits = Splits(stripes(70, 0), stripes(10, 1), stripes(30, 2), {"train": "made by hand"})
-    segments, trials = Segments.of(folder, DECODER), Trials(splits)
-    runs = {"plain": trial_of(tree, 0), "segmented": trial_of(tree, 0, segments=segments)}
+    segments, trials = Segments.from_folder(folder, DECODER), Trials(splits)
+    runs = {"plain": build_trial(tree, 0), "segmented": build_trial(tree, 0, segments=segments)}
     assert trials.cached(runs["plain"]).name != trials.cached(runs["segmented"]).name
     found = trials.run(runs)
     more = dict(found["segmented"].metrics)
@@ -60,18 +60,20 @@ def test_mean_iou_is_of_the_frozen_maps_and_changes_nothing_else(folder):
 
 
 def test_other_masks_or_another_decoder_are_another_run(folder):
-    one = Segments.of(folder, DECODER)
-    assert Segments.of(folder, DECODER) == one
-    assert Segments.of(folder, replace(DECODER, width=9)) != one
+    one = Segments.from_folder(folder, DECODER)
+    assert Segments.from_folder(folder, DECODER) == one
+    assert Segments.from_folder(folder, replace(DECODER, width=9)) != one
     images = with_masks(stripes(20, 6))
     images.masks[0, 0, 0] = 1 - images.masks[0, 0, 0]
     save_images(folder / "test.safetensors", images)
-    assert Segments.of(folder, DECODER).hashes != one.hashes
+    assert Segments.from_folder(folder, DECODER).hashes != one.hashes
 
 
 def test_images_without_masks_are_refused(folder):
     save_images(folder / "test.safetensors", stripes(20, 6))
     splits = Splits(stripes(70, 0), stripes(10, 1), stripes(30, 2), {})
-    run = trial_of(resolved(load(SMALL | {"method": "ir", "knn.k": 5}), RUN), 0, segments=Segments.of(folder, DECODER))
+    run = build_trial(
+        resolved(load(SMALL | {"method": "ir", "knn.k": 5}), RUN), 0, segments=Segments.from_folder(folder, DECODER)
+    )
     with pytest.raises(InputError, match="these images have no classes of their pixels; segment a data set that has"):
         Trials(splits).run({0: run})

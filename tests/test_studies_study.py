@@ -7,13 +7,13 @@ import yaml
 from by_path import ROOT, read_yaml, script, settings_script
 from stated import TREE, stated_params, stated_text
 
-from annulus.config.params import SECTION_OF
 from annulus.errors import InputError
 from annulus.negatives.samplers import Ball, Ring
-from annulus.report.papers.comparison import load_figures
-from annulus.studies.grid import part_settings
-from annulus.studies.study import OwnStudy, Study
-from annulus.studies.tables import RowsParams, row_at
+from annulus_lab.config.sections import SELECTOR_SECTIONS
+from annulus_lab.report.papers.comparison import load_figures
+from annulus_lab.studies.grid import part_settings
+from annulus_lab.studies.rows_params import RowsParams, row_at
+from annulus_lab.studies.study import OwnStudy, Study
 
 DEFAULTS = {"dataset": "shapes", "method": "ir", "split": "none", "bound": "infonce", "sampler": "uniform"}
 DEFAULTS |= {"anneal": "none", "neighbours": "none", "views": "standard", "backbone": "alexnet-fast"}
@@ -85,7 +85,7 @@ def test_a_table_of_what_no_row_is_is_refused(changes, sentence, make):
 
 STUDIES = [path.parent.name for path in sorted(ROOT.glob("stages/*/params.yaml"))]
 OVER_THE_ROOT = [
-    name for name in STUDIES if "write_settings(main, Study)" in (ROOT / settings_script(name)).read_text()
+    name for name in STUDIES if "write_settings(main, Study, READERS)" in (ROOT / settings_script(name)).read_text()
 ]
 
 
@@ -122,7 +122,7 @@ def test_the_root_s_choices_move_no_study(make):
     others = {"seeds": [9], "scale": "paper", "dataset": "cifar10", "method": "moco", "split": "lab", "bound": "la"}
     others |= {"sampler": "cave", "anneal": "linear", "neighbours": "s", "views": "strong", "backbone": "resnet50"}
     others |= {"schedule": "constant"}
-    assert set(others) == {*SECTION_OF, "seeds"}
+    assert set(others) == {*SELECTOR_SECTIONS, "seeds"}
     assert make(root=others).variant("a row", {}, 0) == make().variant("a row", {}, 0)
     values = {"optimizer": {"momentum": 0.5, "weight_decay": 0.0}}
     assert make(root=values).variant("IR", {}, 0).optimizer.momentum == 0.5, "its values do"
@@ -214,8 +214,8 @@ def tiny(**section):
         (tiny(ball={"outer": 2.0}), "ball", "ball: outer: 2.0 refused; input should be"),
         ({"ball": {}} | tiny(), "ball", "ball: outer: missing; it has no default: write a value"),
         # A slip of the pen in a scale would leave the paper's own settings on, and cost hours.
-        (tiny(bal={"outer": 0.1}), "ball", "scales.tiny: 'bal' is no section; did you mean 'ball'?"),
-        (tiny(seeds=[7]), "ball", "scales.tiny: 'seeds' is no section"),
+        (tiny(bal={"outer": 0.1}), "ball", "scales.tiny: 'bal' is not a section; did you mean 'ball'?"),
+        (tiny(seeds=[7]), "ball", "scales.tiny: 'seeds' is not a section"),
         (tiny(rings={"fra": {}}), "rings.far", "did you mean 'far'"),
         (tiny(ball=3), "ball", "expected keys and values"),
         (tiny(rings={"far": [1]}), "rings.far", "expected keys and values"),
@@ -354,7 +354,7 @@ def test_changes_of_another_study_s_row_come_after_what_that_sets_at_a_scale(of_
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"of": "row"}, "of: 'row' is no study; did you mean 'rows'? (studies: real, rows)"),
+        ({"of": "row"}, "of: 'row' is not a study; did you mean 'rows'? (studies: real, rows)"),
         ({"of": None}, "of: None refused; write the name of a study's folder"),
         ({"study": 3}, "study: 3 refused; write the name of a study's folder"),
         ({"rows": {"MoC": {}}}, "rows: 'MoC' is not among those of rows; did you mean 'MoCo'?"),

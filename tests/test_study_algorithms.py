@@ -11,7 +11,7 @@ from stated import stated_params
 from test_studies_papers import row_of
 
 from annulus.errors import InputError
-from annulus.studies.study import Study
+from annulus_lab.studies.study import Study
 
 table = script("stages/algorithms/table.py")
 settings = script("stages/algorithms/settings.py")
@@ -107,7 +107,7 @@ def test_a_row_s_settings_of_a_scale_stand_over_its_own_at_that_scale_alone(tmp_
 @pytest.mark.parametrize(
     ("scales", "said"),
     [
-        ({"dmeo": {}}, "rows.IR.scales: 'dmeo' is no scale; did you mean 'demo'?"),
+        ({"dmeo": {}}, "rows.IR.scales: 'dmeo' is not a scale; did you mean 'demo'?"),
         (5, "rows.IR.scales: 5 refused; expected settings for each scale"),
         ({"demo": 5}, "rows.IR.scales: {'demo': 5} refused; expected settings for each scale"),
     ],

@@ -76,11 +76,11 @@ def test_a_row_goes_on_with_the_next_call_until_its_metrics_are_there(archive, t
 
     refused = call(tmp_path / "nope.tar")
     assert refused.returncode == 2
-    assert "nope.tar is no tar that can be unpacked (by Python 3.11.4 or newer): " in refused.stderr.splitlines()[-1]
+    assert "nope.tar as a tar (with Python 3.11.4 or newer): " in refused.stderr.splitlines()[-1]
     said = []
     for seconds in ("0.1", "200", "200"):
         said.append(call(archive, "--seconds", seconds).stdout.splitlines()[-1])
-    assert said == ["untrained/3: goes on with the next call", "untrained/3: done", "untrained/3: done"]
+    assert said == ["untrained/3: continues with the next call", "untrained/3: done", "untrained/3: done"]
     assert list(json.loads((tmp_path / "out/rows/untrained/3.json").read_text())) == ["3"]
     assert list(read_right(Path("out/right/untrained/3.json"))["linear_top1_percent"]) == [3]
     call(archive, "--seconds", "0.1", scale="cpu")

@@ -10,8 +10,6 @@ from annulus.files.images import ImageSet
 from annulus.files.sheets import GAP
 from annulus.files.store import Resident
 
-DVC = "stages/colour/dvc.yaml"
-
 
 @pytest.mark.slow
 def test_the_study_as_a_user_runs_it(tmp_path):
@@ -20,8 +18,8 @@ def test_the_study_as_a_user_runs_it(tmp_path):
         "colour", lambda content: content.update({"scale": "tiny", "seeds": [0, 1], "spaces": {"tiny": ["rgb", "lab"]}})
     )
     stages = ["settings", "images@labelled", "images@segmented", "pictures", "spaces"]
-    assert sorted(ran(checkout.dvc("repro", DVC))) == sorted(stages)
-    rows = rows_of(checkout.folder / "metrics/colour/spaces.csv")
+    assert sorted(ran(checkout.dvc("repro", study="colour"))) == sorted(stages)
+    rows = rows_of(checkout.project("colour") / "metrics/spaces.csv")
     assert [row["series"] for row in rows] == ["rgb", "lab"]
     for row in rows:
         assert (row["seeds"], row["scale"]) == ("2", "tiny")

@@ -5,11 +5,10 @@ from by_path import ROOT, script
 from checkout import Checkout, ran, rows_of
 from PIL import Image
 
-from annulus.studies.distillation.choices import loss_settings
-from annulus.studies.distillation.classifiers.saved import load_classifier
-from annulus.studies.study import OwnStudy
+from annulus_lab.studies.distillation.classifiers.saved import load_classifier
+from annulus_lab.studies.distillation.distillation_study import loss_settings
+from annulus_lab.studies.study import OwnStudy
 
-DVC = "stages/distillation/dvc.yaml"
 LOSSES = ["alone", "crd", "mlcpc-005", "mlcpc-005-cave"]
 
 
@@ -24,8 +23,14 @@ def test_the_study_as_a_user_runs_it(tmp_path):
     checkout = Checkout(tmp_path / "annulus", "distillation")
     checkout.cut("distillation", four_losses)
     students = [f"student@pair0-{loss}" for loss in LOSSES]
-    assert set(ran(checkout.dvc("repro", DVC))) == {"settings", "images", "teacher@resnet8", *students, "table"}
-    folder = checkout.folder / "metrics/distillation"
+    assert set(ran(checkout.dvc("repro", study="distillation"))) == {
+        "settings",
+        "images",
+        "teacher@resnet8",
+        *students,
+        "table",
+    }
+    folder = checkout.project("distillation") / "metrics"
     rows = {row["loss"]: row for row in rows_of(folder / "table.csv")}
     assert list(rows) == ["teacher", *LOSSES]
     assert rows["mlcpc-005"]["method"] == "alpha-ML-CPC"
@@ -37,7 +42,7 @@ def test_the_study_as_a_user_runs_it(tmp_path):
     assert pairs == [("mlcpc-005", "crd"), ("mlcpc-005-cave", "mlcpc-005")]
     with Image.open(folder / "correlations.png") as picture:
         assert picture.width > picture.height, "two panels, side by side"
-    student = load_classifier(checkout.folder / "data/distillation/students/small.crd/1.safetensors")
+    student = load_classifier(checkout.project("distillation") / "data/students/small.crd/1.safetensors")
     assert student.config.name == "resnet8"
     assert not list(checkout.folder.glob(".annulus/checkpoints/*/*"))
 

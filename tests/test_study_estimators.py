@@ -17,30 +17,30 @@ import yaml
 from by_path import ROOT, read_yaml, script
 from checkout import Checkout, ran, rows_of
 
-from annulus.config.params import filled, kinds
 from annulus.device.rng import derive, first_weights, generator
 from annulus.errors import InputError
 from annulus.negatives.samplers import Ball, Uniform
-from annulus.pipeline.stage import Results
 from annulus.running.checkpoint import clear
-from annulus.studies.estimators import conditional as conditional_of
-from annulus.studies.estimators import gaussians as gaussians_of
-from annulus.studies.estimators import staircase as staircase_of
-from annulus.studies.estimators import theorems as theorems_of
-from annulus.studies.estimators.critics import Joint, Separable
-from annulus.studies.estimators.params import (
+from annulus_lab.config.params import filled, kinds
+from annulus_lab.pipeline.stage import Results
+from annulus_lab.studies.estimators import conditional as conditional_of
+from annulus_lab.studies.estimators import gaussians as gaussians_of
+from annulus_lab.studies.estimators import staircase as staircase_of
+from annulus_lab.studies.estimators import theorems as theorems_of
+from annulus_lab.studies.estimators.critics import Joint, Separable
+from annulus_lab.studies.estimators.estimators_params import (
     ConditionalParams,
     GaussiansParams,
     StaircaseParams,
     TheoremsParams,
-    first_of,
+    first_seeds,
 )
-from annulus.studies.estimators.toys import CorrelatedGaussians
-from annulus.studies.study import OwnStudy
+from annulus_lab.studies.estimators.toys import CorrelatedGaussians
+from annulus_lab.studies.study import OwnStudy
 
 settings = script("stages/estimators/settings.py")
-names = ("gaussians", "binary", "staircase-separable", "staircase-joint", "conditional", "ideal", "theorems")
-STAGES = {name: script(f"stages/estimators/{name.partition('-')[0]}.py") for name in names}
+names = ("gaussians", "binary", "staircases/separable", "staircases/joint", "conditional", "ideal", "theorems")
+STAGES = {name: script(f"stages/{settings.READERS[name.partition('/')[0]]}.py") for name in names}
 
 MODELS = {name: kinds(settings.EstimatorsParams)[name] for name in settings.SECTIONS}
 MODELS |= dict.fromkeys(("staircases.separable", "staircases.joint"), StaircaseParams)
@@ -115,7 +115,7 @@ def states() -> list[Path]:
     [
         ("gaussians", {"first_seeds": 1}, {"first_seeds": 2}),
         ("gaussians", {"pairs": [8]}, {"pairs": [16, 8]}),
-        ("staircase-joint", *({"joint": TINY["staircases"]["joint"] | {"first_seeds": count}} for count in (1, 2))),
+        ("staircases/joint", *({"joint": TINY["staircases"]["joint"] | {"first_seeds": count}} for count in (1, 2))),
         ("conditional", {"variants": {"cosine": VARIANTS["cosine"]}}, {"variants": VARIANTS}),
     ],
 )
@@ -124,7 +124,7 @@ def test_a_further_piece_changes_none_of_the_others(stage, few, more, monkeypatc
     monkeypatch.setattr(STAGES[stage].ResumableTasks, "run", lambda _, tasks: given.append(tasks) or 1 / 0)
     for changes in (few, more):
         with pytest.raises(ZeroDivisionError):
-            run(stage, study([3, 4], **{"staircases" if stage == "staircase-joint" else stage: changes}))
+            run(stage, study([3, 4], **{"staircases" if stage == "staircases/joint" else stage: changes}))
     assert given[0].items() < given[1].items()
 
 
@@ -135,7 +135,7 @@ QUICK = ("binary", "ideal", "theorems")  # these compute in this process alone
     "stage",
     [
         *QUICK,
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("gaussians", "staircase-separable", "conditional")),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("gaussians", "staircases/separable", "conditional")),
     ],
 )
 def test_the_same_seeds_give_the_same_bytes_and_others_other_numbers(stage):
@@ -143,7 +143,7 @@ def test_the_same_seeds_give_the_same_bytes_and_others_other_numbers(stage):
     assert not states(), "what is written is forgotten"
 
 
-@pytest.mark.parametrize("stage", ["gaussians", "staircase-separable", "conditional"])
+@pytest.mark.parametrize("stage", ["gaussians", "staircases/separable", "conditional"])
 def test_a_stage_that_is_stopped_before_it_has_written_keeps_its_pieces(stage, monkeypatch):
     monkeypatch.setattr(STAGES[stage], "write_table", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
@@ -159,8 +159,8 @@ KINDS, STEPS = list(product(("CPC", "ML-CPC"), ("1.0", "0.01"))), ("6", "12", "1
     [
         ("gaussians", "information_nats method pairs", product(("2.0", "6.0"), ("InfoNCE", "EqCo"), ("8", "16"))),
         ("binary", "m bound alpha", product("238", ("CPC", "ML-CPC"), ("1.0", "0.5", "0.1", "0.01", "lowest"))),
-        ("staircase-separable", "bound alpha iteration", [(*kind, at) for kind in KINDS for at in STEPS]),
-        ("staircase-joint", "bound alpha information_nats", [(*kind, at) for kind in KINDS for at in ("2.0", "4.0")]),
+        ("staircases/separable", "bound alpha iteration", [(*kind, at) for kind in KINDS for at in STEPS]),
+        ("staircases/joint", "bound alpha information_nats", [(*kind, at) for kind in KINDS for at in ("2.0", "4.0")]),
         (
             *("conditional", "variant points percent_closest seeds"),
             product(VARIANTS, ("unseen", "trained on"), ("100", "50", "10"), "2"),
@@ -169,7 +169,7 @@ KINDS, STEPS = list(product(("CPC", "ML-CPC"), ("1.0", "0.01"))), ("6", "12", "1
 )
 def test_a_table_has_a_row_per_point_in_their_order_below_the_ceilings(stage, names, expected):
     tables = once(stage)[1]
-    rows = tables["levels" if "levels" in tables and stage == "staircase-joint" else next(iter(tables))]
+    rows = tables["levels" if "levels" in tables and stage == "staircases/joint" else next(iter(tables))]
     assert [tuple(row[name] for name in names.split()) for row in rows] == list(expected)
     for row in rows:
         assert row.get("scale", "tiny") == "tiny"
@@ -194,7 +194,7 @@ def test_one_seed_has_no_spread_and_margins_and_alphas_without_a_proven_bound_ar
     assert [line for line in caplog.messages if "eqco_alpha 12 is more than the 7 negatives" in line]
     assert not [line for line in caplog.messages if "the 15 negatives" in line]
     with caplog.at_level(logging.WARNING, logger="annulus"):
-        run("staircase-joint", study([3]))
+        run("staircases/joint", study([3]))
     assert "mlcpc with alpha 0.01 is not a lower bound" in caplog.text
     assert "not log m = 2.08" in caplog.text, "log 8: each pair meets those of the other seven"
 
@@ -355,7 +355,7 @@ def test_the_theorems_numbers_say_what_the_papers_say():
 def test_variance_is_that_of_one_query_s_estimate_over_its_draws():
     params = filled(TheoremsParams, CONTENT["theorems"] | {"memory": 200, "queries": 3, "repeats": 300, "negatives": 4})
     toy = CorrelatedGaussians(params.dims, params.rho)
-    of = theorems_of.case(params, toy, toy, 3)
+    of = theorems_of.build_case(params, toy, toy, 3)
     assert of.scores.shape == (3, 200)
     assert of.self_index.tolist() == list(range(3))
     variances = []
@@ -396,7 +396,7 @@ def refusal(name: str, key: str, value: object) -> str:
     [
         ("gaussians", "pairs", [10**30], f"pairs.0: m = {10**30}: scores are a table of m rows and m columns; take"),
         ("gaussians", "pairs", [64, 1], "pairs.1: m = 1 has no negative beside the positive; a bound needs at least 2"),
-        ("binary", "alphas", [1e-300], "alphas.0: alpha = 1e-300 cannot be told from 0 beside a weight of 1; take at"),
+        ("binary", "alphas", [1e-300], "alphas.0: alpha = 1e-300 is as good as 0 beside a weight of 1; take at"),
         ("binary", "alphas", [1.0, 0.0], "alphas.1: alpha = 0; it must be above 0 and below m: below 1 cpc is not a"),
         ("binary", "alphas", [1.0, 2.0], "alpha = 2 with m = 2: from m on a negative's weight (m - alpha)/(m - 1) is"),
         ("staircases.separable", "alphas", [128.0], "alpha = 128 with m = 128: from m on a negative's weight"),
@@ -425,13 +425,12 @@ def test_more_than_the_study_or_its_memory_holds_is_refused():
     with pytest.raises(InputError, match=r"gaussians\.first_seeds: 3 of 2 seeds; name more seeds"):
         run("gaussians", study([3, 4], gaussians={"first_seeds": 3}))
     with pytest.raises(InputError, match=r"staircases\.joint\.first_seeds: 1 of 0 seeds; name more seeds"):
-        first_of([], 1, "staircases.joint")
-    with pytest.raises(InputError, match="queries: 301 of a memory of 300; take at most as many"):
+        first_seeds([], 1, "staircases.joint")
+    with pytest.raises(InputError, match="queries: 301 of a memory of 300; take at most 300"):
         run("theorems", study([3, 4], theorems={"queries": 301}))
 
 
-DVC = "stages/estimators/dvc.yaml"
-FILES = {f"{name}.csv" for name in STAGES if name != "theorems"} | {"theorems.json"}
+FILES = {f"{name.replace('s/', '-')}.csv" for name in STAGES if name != "theorems"} | {"theorems.json"}
 FILES |= {"staircase-separable_levels.csv", "staircase-joint_levels.csv"}
 
 
@@ -445,9 +444,12 @@ def test_the_study_as_a_user_runs_it(tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     checkout = Checkout(tmp_path / "annulus", "estimators")
     checkout.cut("estimators", tiny)
-    assert set(ran(checkout.dvc("repro", DVC))) == {"settings", *(name.replace("-", "@") for name in STAGES)}
-    assert {path.name for path in (checkout.folder / "metrics/estimators").iterdir()} == FILES
-    assert checkout.read("metrics/estimators/theorems.json")["scale"] == "tiny"
+    assert set(ran(checkout.dvc("repro", study="estimators"))) == {
+        "settings",
+        *(name.replace("s/", "@") for name in STAGES),
+    }
+    assert {path.name for path in (checkout.project("estimators") / "metrics").iterdir()} == FILES
+    assert checkout.read("stages/estimators/metrics/theorems.json")["scale"] == "tiny"
     assert not list(checkout.folder.glob(".annulus/checkpoints/*/*"))
 
     def edit(content: dict) -> None:

@@ -8,7 +8,6 @@ from by_path import ROOT, read_yaml, script
 from checkout import Checkout, ran, rows_of
 from PIL import Image
 
-DVC = "stages/moving_digits/dvc.yaml"
 SHARINGS = [["digit"], ["digit", "position"]]
 
 
@@ -21,8 +20,8 @@ def two_sharings(content: dict) -> None:
 def test_the_study_as_a_user_runs_it(tmp_path):
     checkout = Checkout(tmp_path / "annulus", "moving_digits")
     checkout.cut("moving_digits", two_sharings)
-    assert ran(checkout.dvc("repro", DVC)) == ["settings", "images", "table"]
-    folder = checkout.folder / "metrics/moving_digits"
+    assert ran(checkout.dvc("repro", study="moving_digits")) == ["settings", "images", "table"]
+    folder = checkout.project("moving_digits") / "metrics"
     rows = rows_of(folder / "table.csv")
     assert [row["sharing"] for row in rows] == ["digit", "digit + position", "supervised", "untrained"]
     for row in rows:

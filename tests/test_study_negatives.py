@@ -14,14 +14,14 @@ from checkout import rows_of
 from stated import TREE, stated_params
 from test_studies_outcomes import outcome
 
-from annulus.config.resolved import RUN, resolved
 from annulus.errors import InputError
 from annulus.negatives.samplers import Ball, Uniform
 from annulus.running.checkpoint import Checkpoint, clear
-from annulus.studies.grid import part_settings
-from annulus.studies.runs import Trial, trial_of
-from annulus.studies.study import Study
-from annulus.studies.tables import row_at
+from annulus_lab.config.resolved import RUN, resolved
+from annulus_lab.studies.grid import part_settings
+from annulus_lab.studies.rows_params import row_at
+from annulus_lab.studies.runs import Trial, build_trial
+from annulus_lab.studies.study import Study
 
 part = script("stages/study_part.py")
 settings = script("stages/negatives/settings.py")
@@ -138,7 +138,7 @@ class Learned:
 
 
 def test_estimates_go_on_where_their_trainings_stood(tmp_path, monkeypatch, empty_checkout):
-    trials = Namespace(splits=Namespace(hashes={}), code=Namespace(of=lambda trial: {}), device=torch.device("cpu"))
+    trials = Namespace(splits=Namespace(hashes={}), code=Namespace(hashes=lambda trial: {}), device=torch.device("cpu"))
     trials.training = lambda trial: Learned(trial.run.seed)
     monkeypatch.setattr(estimates, "Trials", lambda splits: trials)
     monkeypatch.setattr(estimates, "load_splits", lambda folder: None)
@@ -158,7 +158,9 @@ def test_estimates_go_on_where_their_trainings_stood(tmp_path, monkeypatch, empt
 @pytest.mark.parametrize("base", [{"series": "IRR"}, {"value": 3.0}, {}])
 def test_a_base_that_is_no_point_of_its_part_is_refused(made, base):
     content = {"figure": "x", "base": base, "sweep": TEMPERATURES}
-    fault = r"parts\.temperature\.base: \{.*\} is no point of this part; expected one of its series \(IR\), one of its"
+    fault = (
+        r"parts\.temperature\.base: \{.*\} is not a point of this part; expected one of its series \(IR\), one of its"
+    )
     with pytest.raises(InputError, match=fault):
         made(content | {"series": {"IR": {}}}, [0])
 
@@ -174,7 +176,7 @@ def test_a_part_without_a_sweep_is_accuracy_over_epochs(made):
 def test_the_rate_of_linear_scaling_is_in_proportion_to_the_batch_and_no_more(tmp_path):
     """A setting is per 256 images, so that the batch alone changes."""
     study = Study(stated_params(tmp_path / "params.yaml"), ROOT / "stages/cifar10_negatives/params.yaml")
-    runs = [trial_of(point["run"], 0).run for point in part_settings(study, "linear-scaling")["points"]]
+    runs = [build_trial(point["run"], 0).run for point in part_settings(study, "linear-scaling")["points"]]
     assert [run.budget.batch_size for run in runs] == [32, 64, 128]
     per_query = [run.learning_rate / run.budget.batch_size for run in runs]
     assert per_query == pytest.approx([per_query[0]] * 3)

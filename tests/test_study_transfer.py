@@ -4,9 +4,8 @@ import pytest
 from checkout import Checkout, ran, rows_of
 from PIL import Image
 
-from annulus.encoders.encoder import load_encoder
+from annulus.encoders.saved import load_encoder
 
-DVC = "stages/transfer/dvc.yaml"
 TARGETS = ["digits", "hues"]
 
 
@@ -20,10 +19,10 @@ def test_the_study_as_a_user_runs_it(tmp_path):
     checkout.cut("transfer", two_targets)
     of_targets = {f"{stage}@{target}" for stage in ("images", "target") for target in TARGETS}
     of_variants = {f"encoders@{variant}" for variant in ("main", "uniform", "untrained")}
-    stages = ran(checkout.dvc("repro", DVC))
+    stages = ran(checkout.dvc("repro", study="transfer"))
     assert set(stages) == {"settings", "training", "table"} | of_targets | of_variants
 
-    folder = checkout.folder / "metrics/transfer"
+    folder = checkout.project("transfer") / "metrics"
     rows = rows_of(folder / "table.csv")
     names = ["main", "uniform", "untrained"]
     assert [(row["target"], row["variant"]) for row in rows] == [(one, name) for one in TARGETS for name in names]
@@ -41,8 +40,8 @@ def test_the_study_as_a_user_runs_it(tmp_path):
                 assert float(row[f"{number}_gain_percent"]) == pytest.approx(ours - theirs, abs=0.011)
     with Image.open(folder / "targets.png") as sheet:
         assert sheet.height == len(TARGETS) * 52 + 4
-    untrained = load_encoder(checkout.folder / "data/transfer/encoders/untrained/1.safetensors")
-    trained = load_encoder(checkout.folder / "data/transfer/encoders/main/1.safetensors")
+    untrained = load_encoder(checkout.project("transfer") / "data/encoders/untrained/1.safetensors")
+    trained = load_encoder(checkout.project("transfer") / "data/encoders/main/1.safetensors")
     assert untrained.config == trained.config
     assert not list(checkout.folder.glob(".annulus/checkpoints/*/*"))
 

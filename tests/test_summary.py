@@ -2,10 +2,12 @@
 
 import csv
 import json
+import math
 from argparse import Namespace
 
 import numpy as np
 import pytest
+import scipy.stats
 import summary
 
 from annulus.errors import InputError
@@ -38,16 +40,17 @@ def of_seed(stage: str, seed: int) -> dict[str, float]:
 
 @pytest.fixture
 def paths(tmp_path):
+    numbers = tmp_path / "numbers"
+    numbers.mkdir()
     for stage in MEASURED:
-        (tmp_path / f"{stage}.json").write_text(json.dumps({str(seed): of_seed(stage, seed) for seed in SEEDS}))
-    for stage, numbers in ACCURACIES.items():
+        (numbers / f"{stage}.json").write_text(json.dumps({str(seed): of_seed(stage, seed) for seed in SEEDS}))
+    for stage, accuracies in ACCURACIES.items():
         of_number = {}
-        for number in numbers:
+        for number in accuracies:
             of_number[number] = {seed: np.arange(1000) < 10 * of_seed(stage, seed)[number] for seed in SEEDS}
-        write_right(tmp_path / f"{stage}_right.json", of_number)
-    (tmp_path / "prepare.json").write_text(json.dumps({"train_images": 3600}))
-    names = ["prepare", *MEASURED, "knn_right", "linear_right"]
-    return Namespace(table=tmp_path / "table.csv", **{name: tmp_path / f"{name}.json" for name in names})
+        write_right(numbers / f"{stage}_right.json", of_number)
+    (numbers / "prepare.json").write_text(json.dumps({"train_images": 3600}))
+    return Namespace(numbers=numbers, main=tmp_path / "main", table=tmp_path / "table.csv")
 
 
 def test_intervals_of_accuracies_are_also_over_test_images(paths):
@@ -55,9 +58,9 @@ def test_intervals_of_accuracies_are_also_over_test_images(paths):
     of_number = {}
     for stage, numbers in ACCURACIES.items():
         alike = MEASURED[stage] | dict.fromkeys(numbers, 60.0)
-        getattr(paths, stage).write_text(json.dumps({str(seed): alike for seed in SEEDS}))
+        (paths.numbers / f"{stage}.json").write_text(json.dumps({str(seed): alike for seed in SEEDS}))
         of_number |= {number: {seed: np.roll(np.arange(1000) < 600, 7 * seed) for seed in SEEDS} for number in numbers}
-        write_right(getattr(paths, f"{stage}_right"), {number: of_number[number] for number in numbers})
+        write_right(paths.numbers / f"{stage}_right.json", {number: of_number[number] for number in numbers})
     summary.main(VARIANT, paths)
     with paths.table.open() as file:
         rows = {row["number"]: row for row in csv.DictReader(file)}
@@ -74,7 +77,7 @@ def test_headlines_are_means_over_seeds_and_the_table_has_each_seed_and_an_inter
     assert (found["bound_nats"], found["bound_ceiling_nats"], found["train_images"]) == (4.0, 6.9324, 3600)
     with paths.table.open() as file:
         rows = {row["number"]: row for row in csv.DictReader(file)}
-    assert list(rows) == list(HEADLINES)
+    assert list(rows) == [name for name in HEADLINES if not name.startswith("crop_retrieval")], "of images with classes"
     assert (rows["knn_top1_percent"]["seed0"], rows["knn_top1_percent"]["seed4"]) == ("64.00", "65.00")
     # Of two seeds that differ by 1, the half-width over seeds is 12.7 times 1/2; of a constant it is 0.
     assert rows["bound_nats"] == {"number": "bound_nats", "mean": "4.0000", "interval": "6.3531"} | {
@@ -85,6 +88,14 @@ def test_headlines_are_means_over_seeds_and_the_table_has_each_seed_and_an_inter
     assert f"{found['knn_top1_interval_percent']:.2f}" == rows["knn_top1_percent"]["interval"]
     printed = capsys.readouterr().out
     assert f"knn_top1_percent            64.50 ± {rows['knn_top1_percent']['interval']}" in printed
+
+
+def test_what_git_keeps_are_copies_of_the_numbers_and_not_of_what_a_kill_has_left(paths):
+    (paths.numbers / ".knn.json.123").touch()
+    summary.main(VARIANT, paths)
+    copies = {path.name: path.read_bytes() for path in paths.main.iterdir()}
+    assert copies == {path.name: path.read_bytes() for path in paths.numbers.glob("[!.]*.json")}
+    assert len(copies) == 7
 
 
 def test_of_one_seed_no_number_has_an_interval(paths):
@@ -101,25 +112,48 @@ def test_a_number_that_need_not_be_there_is_left_out(paths):
     optional |= {"false_negatives_training_percent": "false_negatives_percent"}
     for stage in ("pretrain", "diagnostics"):
         left = {key: value for key, value in MEASURED[stage].items() if key not in optional}
-        getattr(paths, stage).write_text(json.dumps({str(seed): left for seed in SEEDS}))
+        (paths.numbers / f"{stage}.json").write_text(json.dumps({str(seed): left for seed in SEEDS}))
     assert not set(optional.values()) & set(summary.main(VARIANT, paths).metrics)
 
 
 def test_what_a_stage_did_not_write_is_asked_for_by_name(paths):
-    write_right(paths.linear_right, {"top1_percent": {0: np.ones(1000, dtype=bool)}})
+    write_right(paths.numbers / "linear_right.json", {"top1_percent": {0: np.ones(1000, dtype=bool)}})
     with pytest.raises(
         InputError, match=r"linear_right\.json has no top1_percent of seed 4; run `dvc repro -f linear`"
     ):
         summary.main(VARIANT, paths)
-    paths.knn.write_text("{}")
+    (paths.numbers / "knn.json").write_text("{}")
     with pytest.raises(InputError, match=r"knn\.json has no top1_percent of seed 0; run `dvc repro -f knn`"):
         summary.main(VARIANT, paths)
-    paths.knn.unlink()
+    (paths.numbers / "knn.json").unlink()
     with pytest.raises(InputError, match=r"knn\.json is missing or not a metrics file .*run `dvc repro`"):
         summary.main(VARIANT, paths)
 
 
-@pytest.mark.parametrize(("chosen", "offered"), [("uniform", "cave"), ("cave", "ring")])
-def test_the_comparison_that_is_offered_changes_the_sampler(paths, capsys, chosen, offered):
-    summary.main(VARIANT | {"sampler": chosen}, paths)
-    assert f"`dvc exp run -S sampler={offered}`" in capsys.readouterr().out
+def test_no_table_is_printed_where_make_prints_it_last(paths, capsys, monkeypatch):
+    monkeypatch.setenv("ANNULUS_RESULT", "last")
+    summary.main(VARIANT, paths)
+    assert capsys.readouterr().out == ""
+
+
+def test_without_classes_the_shares_of_crops_are_the_headline_and_no_accuracy(paths, capsys):
+    crops = {
+        f"crop_retrieval{name}_percent": share for name, share in (("", 40.0), ("_pixels", 16.0), ("_colour", 14.0))
+    }
+    crops |= {"crop_retrieval_images": 50, "crop_retrieval_chance_percent": 2.0}
+    for stage, of_seeds in (("knn", crops), ("linear", {})):
+        (paths.numbers / f"{stage}.json").write_text(json.dumps({str(seed): of_seeds for seed in SEEDS}))
+        write_right(paths.numbers / f"{stage}_right.json", {})
+    found = summary.main(VARIANT, paths).metrics
+    shown = ["crop_retrieval_percent", "crop_retrieval_pixels_percent", "crop_retrieval_colour_percent"]
+    assert {name: found[name] for name in crops if name in found} == {name: crops[name] for name in shown}
+    with paths.table.open() as file:
+        rows = {row["number"]: row for row in csv.DictReader(file)}
+    assert not [name for name in rows if "top1" in name]
+    # Equal in both seeds by chance, a share has the interval over 2 x 50 images, by Laplace's rule.
+    likely = (0.4 * 100 + 1) / 102
+    expected = 100 * math.sqrt(likely * (1 - likely) / 100) * scipy.stats.t.ppf(0.975, 99)
+    assert float(rows["crop_retrieval_percent"]["interval"]) == pytest.approx(expected, abs=0.01)
+    printed = capsys.readouterr().out
+    assert "crop_retrieval_pixels_percent     16.00 ± " in printed
+    assert "crop_retrieval_percent is the share of crops of test images" in printed

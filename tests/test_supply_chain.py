@@ -30,11 +30,12 @@ def test_an_action_is_a_commit_with_its_tag_beside_it(path):
     used = re.findall(r"uses: (.*)", path.read_text())
     assert used
     for action in used:
-        assert re.fullmatch(r"actions/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action), action
+        assert re.fullmatch(r"(actions|pypa)/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action), action
 
 
 WRITING = {
     ("pages.yml", "publish"): {"pages": "write", "id-token": "write"},
+    ("publish.yml", "publish"): {"id-token": "write"},
     ("review.yml", "comment"): {"pull-requests": "write"},
 }
 

@@ -19,7 +19,6 @@ from unittest import mock
 import pytest
 import warm
 from checkout import Checkout, ran
-from dvc.lock import Lock, LockError
 from settings import CPU, stripes
 from test_studies_runs import diverging, variant
 
@@ -29,13 +28,13 @@ from annulus.errors import InputError
 from annulus.files.images import save_images
 from annulus.files.results import write_text
 from annulus.running.checkpoint import hash_images
-from annulus.studies.runs import TrialCode, Trials, load_splits
-from annulus.studies.store import CachedRun
-from annulus.sweep import command, places, study
-from annulus.sweep.command import _parser, main
-from annulus.sweep.places import Local, Slurm
-from annulus.sweep.watch import Watch
-from annulus.sweep.worker import StudyRun, Worker
+from annulus_lab.studies.runs import TrialCode, Trials, load_splits
+from annulus_lab.studies.store import CachedRun
+from annulus_lab.sweep import command, places, study_trials
+from annulus_lab.sweep.command import _parser, main
+from annulus_lab.sweep.places import Local, Slurm
+from annulus_lab.sweep.watch import Watch
+from annulus_lab.sweep.worker import StudyRun, Worker
 
 pytestmark = pytest.mark.slow
 
@@ -66,7 +65,7 @@ SWEEP = f"""
 import functools, submitit, sys, types
 submitit.local.local.sys = types.SimpleNamespace(executable={sys.executable!r})
 submitit.LocalExecutor = functools.partial(submitit.LocalExecutor, python=sys.executable)
-from annulus.sweep.command import main
+from annulus_lab.sweep.command import main
 main()
 """
 
@@ -78,7 +77,7 @@ def begin_sweep(checkout: Checkout, *words: str) -> subprocess.Popen:
 
 
 def test_two_sweeps_at_once_train_each_run_once_and_dvc_repro_trains_none(checkout, monkeypatch):
-    sweeps = [begin_sweep(checkout, "-c", SWEEP, "stages/algorithms", "--workers", "1") for _ in range(2)]
+    sweeps = [begin_sweep(checkout, "-c", SWEEP, "algorithms", "--workers", "1") for _ in range(2)]
     outputs = [sweep.communicate()[0] for sweep in sweeps]
     assert [sweep.returncode for sweep in sweeps] == [0, 0], outputs
     done = re.findall(r"^(.+, seed \d): done in \d+ s", "\n".join(outputs), re.MULTILINE)
@@ -91,57 +90,43 @@ def test_two_sweeps_at_once_train_each_run_once_and_dvc_repro_trains_none(checko
     assert [path.name for path in checkout.folder.glob(".annulus/sweeps/*")] == ["lock"]
 
     def metrics() -> dict[Path, bytes]:
-        return {path: path.read_bytes() for path in checkout.folder.glob("metrics/algorithms/rows/*.json")}
+        return {path: path.read_bytes() for path in checkout.project("algorithms").glob("metrics/rows/*.json")}
 
-    output = checkout.dvc("repro", "stages/algorithms/dvc.yaml")
+    output = checkout.dvc("repro", study="algorithms")
     assert set(ran(output)) == {"train@IR-nce", "train@MoCo", "table"}
     assert "epoch 1/1" not in output
     swept = metrics()
     assert len(swept) == 2
     for path in checkout.folder.glob(".annulus/outcomes/*.json"):
         path.unlink()
-    rows = [f"stages/algorithms/dvc.yaml:train@{row}" for row in ROWS]
-    assert checkout.dvc("repro", "--force", "--single-item", *rows).count("epoch 1/1") == 4
+    rows = [f"train@{row}" for row in ROWS]
+    assert checkout.dvc("repro", "--force", "--single-item", *rows, study="algorithms").count("epoch 1/1") == 4
     assert metrics() == swept
 
-    again = begin_sweep(checkout, "-m", "annulus", "sweep", "stages/algorithms")
+    again = begin_sweep(checkout, "-m", "annulus", "sweep", "algorithms")
     assert "2 of 2 rows: DVC has their results, nothing to do" in again.communicate()[0]
     assert again.returncode == 0
 
 
 def test_the_runs_of_a_row_that_dvc_repro_trains_are_shared(checkout, monkeypatch):
-    """DVC's own note of what the other process writes, and its lock, which that one has between its stages."""
+    """DVC's own note of what a `dvc repro` reads and writes while its stage trains."""
     monkeypatch.chdir(checkout.folder)
-    checkout.dvc("repro", "stages/algorithms/dvc.yaml:images")
-    written = {
-        str(checkout.folder / f"metrics/algorithms/rows/{row}.json"): {"pid": 1, "cmd": "dvc repro"} for row in ROWS
-    }
-    rwlock = checkout.folder / ".dvc/tmp/rwlock"
-    rwlock.write_text(json.dumps({"write": written, "read": {}}))
-    lock, tries = Lock.lock, []
-
-    def busy_once(held):
-        tries.append(held)
-        if len(tries) == 1:
-            raise LockError("busy")
-        lock(held)
-
-    monkeypatch.setattr(Lock, "lock", busy_once)
+    checkout.dvc("repro", "images", study="algorithms")
+    folder, other = checkout.project("algorithms"), {"pid": os.getpid(), "cmd": "dvc repro"}
+    rwlock = folder / ".dvc/tmp/rwlock"
+    read = [f"{folder}/data/{path}" for path in ("images", "settings/rows/MoCo.json")]
+    note = {"read": {path: [other] for path in read}, "write": {f"{folder}/metrics/rows/MoCo.json": other}}
+    rwlock.write_text(json.dumps(note))
     try:
-        found = [study.read_trials(Path("stages/algorithms"), rows) for rows in ([], ["MoCo"])]
-        rwlock.write_text(rwlock.read_text().replace("metrics/algorithms/rows/MoCo.json", "data/algorithms/images"))
-        with pytest.raises(InputError, match=r"^another dvc command makes stages/algorithms/dvc\.yaml's images; wait"):
-            study.read_trials(Path("stages/algorithms"), [])
+        assert "is busy, it is being blocked by" in checkout.dvc("repro", study="algorithms", status=255)
+        found = [study_trials.read_trials("algorithms", rows) for rows in ([], ["MoCo"])]
+        rwlock.write_text(json.dumps({"read": {}, "write": {f"{folder}/data/images": other}}))
+        with pytest.raises(InputError, match=r"^`cd stages/algorithms && dvc repro images` fails; mend what it says"):
+            study_trials.read_trials("algorithms", [])
     finally:
         rwlock.unlink()
     runs = [f"{row}, seed {seed}" for row in ROWS for seed in (0, 1)]
     assert [[trial.name for trial in trials] for trials in found] == [runs, runs[2:]]
-
-
-def test_images_that_dvc_cannot_make_end_the_sweep_with_its_command(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match=r"images cannot be made; mend what `dvc repro a/dvc\.yaml:images` says above"):
-        study._repro("a/dvc.yaml:images")
 
 
 def test_a_sweep_whose_runs_failed_tells_them_and_keeps_its_logs_and_one_that_is_stopped_says_how_it_goes_on(
@@ -160,13 +145,13 @@ def test_a_sweep_whose_runs_failed_tells_them_and_keeps_its_logs_and_one_that_is
     monkeypatch.setattr(command, "sweep", swept)
     try:
         with pytest.raises(SystemExit, match=r"^ERROR: .*; failed:\nMoCo, seed 1: the loss is nan\n\(.*/sweeps/2.*\)$"):
-            main(["stages/algorithms"])
+            main(["algorithms"])
         (kept,) = Path(".annulus/sweeps").iterdir()
         kept.rmdir()
-        main(["stages/algorithms"])
+        main(["algorithms"])
         assert not list(Path(".annulus/sweeps").iterdir())
         with pytest.raises(SystemExit, match=r"^stopped; the same command goes on where the runs stand$"):
-            main(["stages/algorithms"])
+            main(["algorithms"])
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -174,14 +159,14 @@ def test_a_sweep_whose_runs_failed_tells_them_and_keeps_its_logs_and_one_that_is
 def test_what_cannot_be_is_refused_in_a_sentence_before_anything_runs(checkout, monkeypatch):
     monkeypatch.chdir(checkout.folder)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
-    of = "stages/algorithms"
+    of = "algorithms"
     for gpus, words, sentence in (
         (
             0,
-            "stages/algorithm",
-            r"stages/algorithm is no study; did you mean 'stages/algorithms'\? \(studies: .*cifar1",
+            "algorithm",
+            r"there is no study 'algorithm'; did you mean 'algorithms'\? \(studies: .*cifar1",
         ),
-        (0, "stages/estimators", "no stage of stages/estimators trains runs .*; `dvc repro stages/estimators/dvc.y"),
+        (0, "estimators", "no stage of estimators trains runs .*; `make study STUDY=estimators` runs it"),
         (0, f"{of} Moco", rf"{of} has no row 'Moco'; did you mean 'MoCo'\? \(rows: IR-nce, MoCo\)"),
         (0, f"{of} MoCo --workers 2 Moco", f"{of} has no row 'Moco'"),  # rows may stand after the options
         (0, f"{of} --workers 0", "--workers 0: name a number of processes, 1 or more"),
@@ -201,7 +186,7 @@ def test_a_sweep_s_lock_that_cannot_be_had_is_a_sentence(tmp_path):
     (tmp_path / "file").touch()
     with (
         pytest.raises(InputError, match=r"^cannot write .*/lock: File exists; free some space"),
-        study.alone(tmp_path / "file" / "lock"),
+        study_trials.alone(tmp_path / "file" / "lock"),
     ):
         pass
 
@@ -211,7 +196,7 @@ def test_a_folder_for_logs_that_cannot_be_made_is_a_sentence(tmp_path, monkeypat
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     Path(".annulus").touch()
     with pytest.raises(InputError, match=r"^cannot write .*/\.annulus/sweeps/2.*: Not a directory; free some space"):
-        main(["stages/algorithms"])
+        main(["algorithms"])
 
 
 # --- on Slurm, without one ----------------------------------------------------------------------------
@@ -223,7 +208,8 @@ def commands(tmp_path, monkeypatch) -> Path:
     folder = tmp_path / "bin"
     folder.mkdir()
     for name in ("sbatch", "srun", "scancel", "sacct"):
-        (folder / name).write_text(f'#!/bin/sh\ncp "$1" "{tmp_path}/submitted" && echo Submitted batch job 7\n')
+        line = ":" if name == "sacct" else f'cp "$1" "{tmp_path}/submitted" && echo Submitted batch job 7'
+        (folder / name).write_text(f"#!/bin/sh\n{line}\n")
         (folder / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
     return folder
@@ -243,6 +229,11 @@ def test_without_slurm_or_with_an_unknown_setting_nothing_is_submitted(commands,
     (commands / "sbatch").write_text("#!/bin/sh\necho sbatch: error: no partition gpu >&2; exit 1\n")
     with pytest.raises(InputError, match=r"Slurm refuses the workers: .*no partition gpu"):
         Slurm(tmp_path, 2, None, {}).start(Worker(tmp_path, [], None), [0, 1])
+    with pytest.raises(InputError, match=r"no partition gpu; 2 jobs at a time are too many .* --workers names fewer$"):
+        Slurm(tmp_path, 2, None, {}).start(Worker(tmp_path, [], None), [0, 1])
+    (commands / "sacct").write_text("#!/bin/sh\nprintf 'accounting \\377 is disabled' >&2; exit 1\n")
+    with pytest.raises(InputError, match=r"sacct fails \(accounting . is disabled\), and without it a killed worker"):
+        Slurm(tmp_path, 2, None, {})
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InputError, match=r"--executor slurm: no sbatch and no srun .* here; run the sweep where jobs"):
         Slurm(tmp_path, 2, None, {})
@@ -267,7 +258,7 @@ def test_workers_are_an_array_of_jobs_that_share_a_gpu_and_are_told_before_their
 
 
 def test_a_setting_of_slurm_is_a_number_where_it_reads_as_one():
-    words = ["stages/a", "--slurm", "time=90", "--slurm", "account=0123", "--slurm", "comment=a=b"]
+    words = ["a", "--slurm", "time=90", "--slurm", "account=0123", "--slurm", "comment=a=b"]
     given = _parser().parse_args(words).slurm
     assert given == [("time", 90), ("account", "0123"), ("comment", "a=b")]
     for wrong in ("time", "=90"):
@@ -288,7 +279,7 @@ def test_a_setting_of_slurm_is_a_number_where_it_reads_as_one():
     ],
 )
 def test_a_switch_and_lines_of_the_script_reach_slurm_as_they_were_meant(setting, line, there, commands, tmp_path):
-    arguments = _parser().parse_args(["stages/algorithms", "--slurm", setting])
+    arguments = _parser().parse_args(["algorithms", "--slurm", setting])
     Slurm(tmp_path, None, None, dict(arguments.slurm)).start(Worker(tmp_path, [], None), [0])
     script = (tmp_path / "submitted").read_text()
     assert (line in script) is there
@@ -329,7 +320,9 @@ def trials(tmp_path, empty_checkout, monkeypatch):
     def build(**changes: dict) -> list[StudyRun]:
         runs = {name: variant(0, change) for name, change in changes.items()}
         hashes, code = hash_images(folder), TrialCode()
-        return [StudyRun(name, folder, run, CachedRun(run, hashes, code.of(run), CPU)) for name, run in runs.items()]
+        return [
+            StudyRun(name, folder, run, CachedRun(run, hashes, code.hashes(run), CPU)) for name, run in runs.items()
+        ]
 
     return build
 
@@ -370,7 +363,7 @@ def test_a_stopped_sweep_and_a_killed_worker_cost_nothing(trials, tmp_path, capl
     sweep = watch([long, short], tmp_path / "notes")
     sweep.run()
     assert sweep.failed == []
-    assert "long: its worker was killed; another one goes on where it stood" in caplog.text
+    assert "long: its worker was killed; another worker continues" in caplog.text
     assert re.search(r"long: done in \d+ s \(\d of 2\)", caplog.text)
     logs = [path.read_text() for path in (tmp_path / "notes").glob("*_log.err")]
     assert len(re.findall(r"long: resuming at epoch \d+", "".join(logs))) == 2
@@ -384,7 +377,7 @@ def test_a_stopped_sweep_and_a_killed_worker_cost_nothing(trials, tmp_path, capl
 def test_a_run_that_fails_is_told_and_the_others_go_on(trials, tmp_path):
     given, whole = trials(diverging={"samplers.ring.outer": 0.9}, whole={})
     trial = diverging(given.trial)
-    cached = CachedRun(trial, hash_images(given.images), TrialCode().of(trial), CPU)
+    cached = CachedRun(trial, hash_images(given.images), TrialCode().hashes(trial), CPU)
     sweep = watch([StudyRun("diverging", given.images, trial, cached), whole], tmp_path / "notes", workers=1)
     sweep.run()
     (failed,) = sweep.failed
@@ -465,7 +458,35 @@ def test_a_preempted_job_leaves_its_slot_to_another_and_no_run_is_blamed(trials,
     assert [job.job_id for job in sweep.jobs.values()] == ["812"]
     assert cancelled.read_text() == "--quiet 811\n"  # Slurm may have requeued it
     assert not sweep.kills
-    assert "preempted: its worker was preempted; another one goes on where it stood" in caplog.text
+    assert "preempted: its worker was preempted; another worker continues" in caplog.text
+
+
+def test_an_answer_of_sacct_in_another_encoding_is_read(trials, commands, tmp_path):
+    sacct = r"printf 'JobID|State|NodeList\n7|RUNNING|n\366rd\n'"
+    (commands / "sacct").write_text(f"#!/bin/sh\n{sacct}\n")
+    sweep = Watch(trials(one={}), tmp_path, Slurm(tmp_path, 1, None, {}), None)
+    sweep._start()
+    (job,) = sweep.jobs.values()
+    assert (job.done(), job.state) == (False, "RUNNING")
+
+
+def test_jobs_are_cancelled_one_by_one_whatever_their_states(trials, commands, tmp_path, monkeypatch):
+    cancelled = tmp_path / "cancelled"
+    (commands / "scancel").write_text(f"#!/bin/sh\necho $* >>'{cancelled}'; exit 1\n")
+    sweep = Watch(trials(one={}, two={}), tmp_path, Slurm(tmp_path, 2, None, {}), None)
+
+    def confused(job):
+        raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
+
+    def start_and_look():
+        sweep._start()
+        monkeypatch.setattr(places.submitit.SlurmJob, "done", confused)
+        return next(iter(sweep.jobs.values())).done()
+
+    monkeypatch.setattr(sweep, "_look", start_and_look)
+    with pytest.raises(UnicodeDecodeError):
+        sweep.run()
+    assert cancelled.read_text().splitlines() == ["--quiet 7_0", "--quiet 7_1"]
 
 
 class Twos(Killed):
@@ -517,7 +538,7 @@ def test_a_cluster_that_refuses_a_job_is_asked_again_while_others_go_on(trials, 
     sweep.slots = 2
     for _ in range(3):
         sweep._start()
-    assert caplog.text.count("Socket timed out; the workers that there are go on") == 1
+    assert caplog.text.count("Socket timed out; the present workers go on") == 1
     sweep.jobs.clear()
     sweep.ask_at = 0.0
     with pytest.raises(InputError, match=r"^Slurm refuses the workers: Socket timed out$"):

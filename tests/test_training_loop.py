@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 from method_cases import assert_equal_states
-from settings import killed_after, stripes
+from settings import killed_after, observer, stripes
 from settings import run as small_run
 
 from annulus.device.rng import derive
@@ -13,6 +13,8 @@ from annulus.errors import InputError
 from annulus.negatives.clusters import kmeans
 from annulus.optim.schedules import ConstantSchedule, Schedule
 from annulus.running.checkpoint import Checkpoint
+from annulus.training.loop import Observer
+from annulus.training.validation import Validation
 
 RING, UNIFORM, LINEAR = {"sampler": "ring"}, {"sampler": "uniform"}, {"anneal": "linear"}
 CAVE = {"sampler": "cave", "samplers.cave.clusters": 8}
@@ -101,7 +103,7 @@ def test_history_holds_the_bound_its_ceiling_and_the_annealed_shares():
 def test_metrics_are_the_last_epoch_s_accuracies_and_nats():
     run = training()
     first, *_, last = run.run()
-    metrics = run.metrics()
+    metrics = run.metrics
     for name in ("loss_nats", "bound_nats", "ceiling_nats", "validation_nn1_percent", "online_linear_top1_percent"):
         assert metrics[name] == last[name]
     assert metrics["loss_nats"] != first["loss_nats"]
@@ -124,6 +126,67 @@ def test_each_epoch_clusters_the_rows_as_they_are_then():
     watched(run.method, "before_epoch", plain)
     run.run()
     assert epochs == [(0, 0), (1, 0), (2, 0)]
+
+
+class Diary(Observer):
+    """Writes down each moment, and adds their number to each row and to the metrics."""
+
+    def __init__(self):
+        self.moments = []
+
+    def after_step(self, training, index, step):
+        assert torch.equal(index, training.order()[training.batch - 1])
+        self.moments.append(["step", training.epoch, training.batch, step.estimate.loss_nats.item()])
+
+    def after_epoch(self, training, row):
+        self.moments.append(["epoch", row["epoch"], row.get("loss_nats")])
+        row["moments"] = len(self.moments)
+
+    def at_end(self, training, metrics):
+        self.moments.append(["end", len(training.history)])
+        metrics["moments"] = len(self.moments)
+
+    def state_dict(self):
+        return {"moments": self.moments}
+
+    def load_state_dict(self, state):
+        self.moments = state["moments"]
+
+
+def observed(place):
+    """A run of two epochs with a diary at this place of its observers."""
+    run, diary = training(epochs=2), Diary()
+    run.observers.insert(len(run.observers) if place == "last" else 0, diary)
+    return run, diary
+
+
+def test_an_observer_is_called_at_each_step_epoch_and_end_in_the_order_of_the_list():
+    (first, early), (last, late) = observed("first"), observed("last")
+    history = last.run()
+    first.run()
+    steps = [[moment[1:3] for moment in late.moments[at : at + 4]] for at in (0, 5)]
+    assert steps == [[[epoch, batch] for batch in (1, 2, 3, 4)] for epoch in (0, 1)]
+    losses = [sum(moment[3] for moment in late.moments[at : at + 4]) / 4 for at in (0, 5)]
+    assert [row["loss_nats"] for row in history] == pytest.approx(losses)
+    ends = [["epoch", epoch + 1, history[epoch]["loss_nats"]] for epoch in (0, 1)]
+    assert [late.moments[4], *late.moments[9:]] == [*ends, ["end", 2]], "after the measurement"
+    assert [early.moments[4], early.moments[9]] == [["epoch", 1, None], ["epoch", 2, None]], "before it"
+    assert [row["moments"] for row in history] == [5, 10]
+    assert last.metrics["moments"] == 11
+
+
+def test_an_observer_goes_on_with_its_state_and_a_finished_run_only_ends_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
+    (whole, every), (killed, _), (resumed, some), (finished, again) = (observed("last") for _ in range(4))
+    history = whole.run()
+    with Checkpoint("pretrain", {"case": "diary"}) as checkpoint:
+        killed_after(killed, 6, checkpoint)
+        assert resumed.run(checkpoint) == history
+        assert some.moments == every.moments
+        finished.step = None  # `run` has saved its last state
+        assert finished.run(checkpoint) == history
+    assert again.moments == [*every.moments[:-1], ["end", 2]]
+    assert finished.metrics == whole.metrics
 
 
 def test_every_step_is_told_how_much_of_training_is_done_and_annealing_by_steps_follows_its_loss():
@@ -149,7 +212,7 @@ def test_a_plateau_and_annealing_by_epochs_follow_the_nearest_neighbours_and_not
     run = training(PLATEAU, adaptive("adaptive-epoch", 0.25, 2), images=16, epochs=5)
     nearest = [40.0, 50.0, 46.0, 44.0, 60.0]  # no better than before after epochs 3 and 4
     ahead = iter([{"validation_nn1_percent": one, "online_linear_top1_percent": 100 - one} for one in nearest])
-    run.validation.accuracies = lambda *_: next(ahead)
+    observer(run, Validation).accuracies = lambda *_: next(ahead)
     history = run.run()
     assert [row["learning_rate"] for row in history] == pytest.approx([0.03, 0.03, 0.03, 0.003, 0.0003])
     # 50 beats 40, 46 the mean of 40 and 50; 44 does not beat that of 50 and 46.
@@ -207,18 +270,19 @@ def test_validation_looks_among_stored_embeddings_or_without_any_among_those_mad
     changes = {"method": method, "methods.ir.bank_start": "random", "scales.tiny.pretrain.validation_images": limit}
     run, other = training(changes, UNIFORM, epochs=1), training(changes | {"seed": 1}, UNIFORM, epochs=1)
     [row] = run.run()
-    embed, (train, validation) = run.method.encoder.eval(), (run.validation.nearest, run.validation.images)
+    embed, seen = run.method.encoder.eval(), observer(run, Validation)
+    train, validation = seen.nearest, seen.images
     for some, every, count in zip((train, validation), (stripes(70, 0), stripes(10, 1)), counts, strict=True):
         assert len(some) == count == 2 * int(some.labels.sum())
         assert torch.equal(some.images.pixels, every.images.pixels[some.rows - 1000])
-    assert torch.equal(train.rows, other.validation.nearest.rows) == (limit is None)
+    assert torch.equal(train.rows, observer(other, Validation).nearest.rows) == (limit is None)
     with torch.no_grad():
         rows = run.method.banks[0].rows if method == "ir" else embed(train.images.pixels / 255)
         nearest = (embed(validation.images.pixels / 255) @ rows.T).argmax(dim=1)
     labels = stripes(70, 0).labels if method == "ir" else train.labels
     expected = 100 * (labels[nearest] == validation.labels).double().mean().item()
     assert row["validation_nn1_percent"] == pytest.approx(expected)
-    assert run.metrics()["validation_images"] == counts[1]
+    assert run.metrics["validation_images"] == counts[1]
 
 
 def test_without_a_validation_part_the_accuracy_is_left_out():

@@ -6,12 +6,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 from method_cases import assert_equal_states
-from settings import CPU, run
+from settings import CPU, observer, run
 from test_detection_levels import CONFIG
 
 from annulus.encoders.encoder import build_encoder
-from annulus.training import loop
 from annulus.training.online_probe import OnlineProbe
+from annulus.training.report import sentence
+from annulus.training.validation import Validation
 
 SLOW = (
     {"split": "lab"},
@@ -26,7 +27,8 @@ METHODS = [{"sampler": "ring"}, {"method": "moco"}, *(pytest.param(each, marks=p
 @pytest.mark.parametrize("changes", METHODS, ids=["ir", "moco", "cmc", "simclr", "simo", "pirl", "moco-jigsaw"])
 def test_the_encoder_has_the_same_bits_without_it(changes, untouched_global_randomness):
     trained = [run(changes), run(changes)]
-    trained[1].probe = None
+    trained[1].observers.remove(observer(trained[1], OnlineProbe))
+    observer(trained[1], Validation).probe = None
     histories = [training.run() for training in trained]
     assert_equal_states(*(training.method for training in trained))
     for with_probe, without in zip(*histories, strict=True):
@@ -77,13 +79,13 @@ def test_it_is_softmax_regression_by_sgd_with_momentum(views, unlabelled, genera
 def test_a_step_tells_what_an_evaluation_of_its_queries_gives_in_the_same_order(method, split, monkeypatch):
     training = run({"method": method, "split": split})
     learned, seen = [], []
-    monkeypatch.setattr(training.probe, "learn", lambda index, pooled: learned.append(pooled))
+    monkeypatch.setattr(observer(training, OnlineProbe), "learn", lambda index, pooled: learned.append(pooled))
     embed = training.method.embed
     monkeypatch.setattr(training.method, "embed", lambda views: seen.append(views) or embed(views))
     training.method.start(training._embed)
     training.method.train()
     encoder = deepcopy(training.method.encoder)
-    training.step(training._order())
+    training.step(training.order())
     with torch.no_grad():
         expected = encoder.train().pooled(seen[0])
     assert not any(part.requires_grad for part in learned[0])
@@ -95,11 +97,11 @@ def test_it_learns_classes_that_features_separate():
     training = run(changes | {"methods.ir.temperature": 0.2}, 160, 40)
     history = training.run()
     assert history[-1]["online_linear_top1_percent"] >= 90
-    assert training.metrics()["online_linear_top1_percent"] == history[-1]["online_linear_top1_percent"]
-    assert ", linear " in loop._line(history[-1], 10)
+    assert training.metrics["online_linear_top1_percent"] == history[-1]["online_linear_top1_percent"]
+    assert ", linear " in sentence(history[-1], 10)
 
 
 def test_without_validation_images_there_is_none():
     training = run({"scales.tiny.pretrain.epochs": 1}, validation=0)
-    assert training.probe is None
+    assert not any(isinstance(each, OnlineProbe) for each in training.observers)
     assert "online_linear_top1_percent" not in training.run()[0]

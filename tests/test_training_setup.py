@@ -42,7 +42,7 @@ def last_estimate(changes, steps=1):
     training, estimates = run(changes), []
     training.method.start(training._embed)
     training.method.before_epoch(0, training._embed)
-    loss, order = training.method.train().loss, training._order()
+    loss, order = training.method.train().loss, training.order()
     training.method.loss = lambda *arguments: estimates.append(loss(*arguments)) or estimates[-1]
     for _ in range(steps):
         training.step(order)
@@ -103,14 +103,14 @@ def test_the_seed_decides_weights_memory_order_and_views(method, memory):
     for name in ("encoder.backbone.0.weight", memory):
         assert not torch.equal(first.method.state_dict()[name], other.method.state_dict()[name])
     assert not torch.equal(first.view_generator.get_state(), other.view_generator.get_state())
-    assert not torch.equal(first._order(), other._order())
+    assert not torch.equal(first.order(), other.order())
 
 
 def test_a_critic_and_a_jigsaw_s_head_learn_beside_the_encoder():
     training = run({"method": "pirl", "methods.pirl.critic": "mlp-1", "methods.pirl.warmup": 0.0})
     before = {name: weight.clone() for name, weight in training.method.named_parameters()}
     training.method.train()
-    training.step(training._order())
+    training.step(training.order())
     assert {name.split(".")[0] for name in before} == {"encoder", "critics", "jigsaw"}
     assert [name for name, weight in training.method.named_parameters() if torch.equal(weight, before[name])] == []
 
@@ -203,7 +203,7 @@ def test_what_a_choice_loses_is_said_in_a_sentence_each():
     mlcpc: m = 9, n = 16, alpha_{m,n} = 9/129; at 0.01 log 6.977 are lost. A margin of 26: (1 + 26)/(1 + 8) = 3.
     cpc with alpha 3 and a margin of 96: beta = 6/8, so that alpha is 9/(1 + 6/8 * 96/3) = 0.36.
     """
-    chance = "by chance, and the paper's runs got worse by them (Wu et al. 2020, arXiv:2005.13149, table 1, s-neigh wit"
+    chance = "by chance, and made the paper's runs worse (Wu et al. 2020, arXiv:2005.13149, table 1, s-neigh wit"
     cpc = "alpha {}, below 1, is not a lower bound: it may exceed the information by up to log(1/alpha) = {} nats"
     joint = "for n = 16 queries of m = 9 candidates it may exceed the information by up to"
     margin = "more than the 8 negatives: the estimate may exceed the information by up to log((1 + eqco_alpha)/(1 + K))"

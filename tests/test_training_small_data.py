@@ -20,10 +20,10 @@ from annulus.files.images import UNLABELLED
 from annulus.files.right import read_right
 from annulus.negatives.neighbours import ClusterNeighbours, NoNeighbours
 from annulus.negatives.samplers import Cave, Ring
-from annulus.pipeline.stage import run_stage
 from annulus.training.budget import Budget
 from annulus.training.setup import build_training
 from annulus.training.small_data import for_few_images
+from annulus_lab.pipeline.stage import run_stage
 
 SCALE = Budget(epochs=1, batch_size=64, negatives=1024, queue=1024, learning_rate=0.24, validation_images=None)
 RING, NONE = Ring(outer=0.1, inner=0.01), NoNeighbours()
@@ -96,17 +96,24 @@ def test_a_flat_folder_of_photographs_runs_to_its_summary_without_a_number_of_cl
     changes |= {"scales.demo.pretrain.epochs": 2, "backbone": "alexnet-fast", "scales.demo.pretrain.queue": 32}
     metrics = main_line(changes, tmp_path)
     assert [metrics["prepare"][name] for name in ("train_images", "test_images", "classes")] == [45, 5, 0]
-    assert metrics["knn"] == metrics["linear"] == {"0": {}, "1": {}}
-    assert read_right(tmp_path / "knn_right.json") == read_right(tmp_path / "linear_right.json") == {}
-    assert (tmp_path / "linear.csv").read_text() == "seed,epoch\n"
+    assert metrics["linear"] == {"0": {}, "1": {}}
+    shares = {"", "_pixels", "_colour", "_chance"}
+    retrieval = {f"crop_retrieval{name}_percent" for name in shares}
+    for of_seed in metrics["knn"].values():
+        assert of_seed.keys() == retrieval | {"crop_retrieval_images"}
+        assert (of_seed["crop_retrieval_images"], of_seed["crop_retrieval_chance_percent"]) == (5, 2.0)
+    assert retrieval - {"crop_retrieval_chance_percent"} < set(metrics["summary"])
+    assert read_right(tmp_path / "numbers/knn_right.json") == read_right(tmp_path / "numbers/linear_right.json") == {}
+    assert (tmp_path / "numbers/linear.csv").read_text() == "seed,epoch\n"
     assert (tmp_path / "confusion.csv").read_text() == "actual,predicted\n"
     assert {"alignment", "uniformity", "effective_rank", "bound_nats"} < set(metrics["summary"])
     measured = {name for file in metrics.values() for name in file} | set(metrics["diagnostics"]["0"])
-    assert not [name for name in measured if name.endswith("_percent")], "no accuracy and no false negatives"
-    listed = json.loads((tmp_path / "split.json").read_text())
+    percents = {name for name in measured if name.endswith("_percent")}
+    assert percents <= retrieval, "no accuracy and no false negatives"
+    listed = json.loads((tmp_path / "numbers/split.json").read_text())
     assert {part: len(names) for part, names in listed.items()} == {"train": 45, "validation": 0, "test": 5}
     with Image.open(tmp_path / "neighbours.png") as rows:
-        assert rows.size[1] == 4 + 5 * (96 + 4)
+        assert rows.size[1] == 21 + 5 * (96 + 14 + 4), "a line of headings, and names below the images"
     assert (tmp_path / "map.svg").read_text().count('<g class="p">') == 50
 
 
@@ -132,13 +139,14 @@ def main_line(changes, folder):
     """The metrics of every stage of the main line, run one after the other here."""
     params, metrics = folder / "params.yaml", {}
     params.write_text(yaml.safe_dump(changed(changes)))
-    files = {"examples": "examples.safetensors", "confusion": "confusion.csv", "curve": "pretrain.csv"}
-    files |= {"split": "split.json", "neighbours": "neighbours.png", "map": "map.svg"}
+    files = {"examples": "examples.safetensors", "confusion": "confusion.csv", "curve": "numbers/pretrain.csv"}
+    files |= {"split": "numbers/split.json", "neighbours": "neighbours.png", "map": "map.svg"}
     for stage in (prepare, pretrain, embed, knn, linear, diagnostics, summary):
         name = stage.__name__
-        files |= {"metrics": f"{name}.json", "history": f"{name}.csv", "right": f"{name}_right.json"}
+        numbers = "numbers" if stage is not summary else "."
+        files |= {"metrics": f"{numbers}/{name}.json", "history": f"numbers/{name}.csv"}
+        files |= {"right": f"numbers/{name}_right.json"}
         words = [word for path in stage.PATHS for word in (f"--{path}", str(folder / files.get(path, path)))]
         run_stage(stage.main, stage.READS, stage.PATHS, [*words, "--params", str(params)])
-        files |= {name: f"{name}.json", f"{name}_right": f"{name}_right.json"}
-        metrics[name] = json.loads((folder / f"{name}.json").read_text()) if "metrics" in stage.PATHS else {}
+        metrics[name] = json.loads((folder / files["metrics"]).read_text()) if "metrics" in stage.PATHS else {}
     return metrics

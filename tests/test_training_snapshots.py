@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 from method_cases import assert_equal_states
-from settings import CPU, chosen, killed_after, run, stripes
+from settings import CPU, chosen, killed_after, observer, run, stripes
 
 from annulus.files.packed import read_packed
 from annulus.files.store import Resident
@@ -18,11 +18,12 @@ from annulus.views.settings import Patches, ViewSet
 MEMORY = {"ir": "bank", "cmc": "bank", "moco": "queue", "simclr": "batch"}
 
 
-def watched(changes):
+def watched(changes, file):
     """A run at its first step that keeps snapshots, as stages/pretrain.py sets it up."""
     training = run(changes)
     settings = training.settings
-    training.snapshots = Snapshots(training.source, settings.views, settings.budget.epochs, settings.seed, CPU)
+    snapshots = Snapshots(training.source, settings.views, settings.budget.epochs, settings.seed, CPU, file)
+    training.observers.append(snapshots)
     return training
 
 
@@ -30,13 +31,12 @@ def watched(changes):
 def test_a_run_with_snapshots_is_bit_for_bit_the_run_without_and_their_file_says_what_is_in_it(
     method, tmp_path, untouched_global_randomness
 ):
-    plain, looked_at = run(chosen(method)), watched(chosen(method))
+    plain, looked_at = run(chosen(method)), watched(chosen(method), tmp_path / "file")
     assert looked_at.run() == plain.run()
-    assert looked_at.metrics() == plain.metrics()
+    assert looked_at.metrics == plain.metrics
     assert_equal_states(looked_at.method, plain.method)
     assert torch.equal(looked_at.view_generator.get_state(), plain.view_generator.get_state())
 
-    looked_at.snapshots.write(tmp_path / "file", looked_at.method)
     tensors, about = read_packed(tmp_path / "file")
     assert about == {"memory": MEMORY[method], "crossed": method == "cmc", "train_images": 70}
     assert tensors["epochs"].tolist() == [1, 2, 3]
@@ -44,7 +44,7 @@ def test_a_run_with_snapshots_is_bit_for_bit_the_run_without_and_their_file_says
     assert tensors["queries"].shape == tensors["second"].shape == tensors["current"].shape == shape
     assert ("memory" in tensors) == (method != "simclr")
     assert torch.equal(tensors["images"], torch.arange(70))
-    taken = looked_at.snapshots.taken
+    taken = observer(looked_at, Snapshots).taken
     assert torch.equal(tensors["current"], torch.stack([one["current"] for one in taken]))
     if MEMORY[method] == "bank":  # of cmc both banks side by side, as the encoder's embeddings are
         banks = [bank.rows for bank in looked_at.method.banks]
@@ -63,36 +63,35 @@ def test_a_run_with_snapshots_is_bit_for_bit_the_run_without_and_their_file_says
 def test_a_killed_run_keeps_its_snapshots_and_goes_on_to_the_same_ones(method, steps, tmp_path, monkeypatch):
     """Of twelve steps in three epochs: before the first snapshot, between an epoch and its end, after the second."""
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
-    whole, killed, resumed = (watched(chosen(method)) for _ in range(3))
+    names = "whole", "killed", "resumed"
+    whole, killed, resumed = (watched(chosen(method), tmp_path / name) for name in names)
     whole.run()
     with Checkpoint("pretrain", {"method": method, "steps": steps}) as checkpoint:
         killed_after(killed, steps, checkpoint)
         resumed.run(checkpoint)
-    for training, name in ((whole, "whole"), (resumed, "resumed")):
-        training.snapshots.write(tmp_path / name, training.method)
     assert (tmp_path / "whole").read_bytes() == (tmp_path / "resumed").read_bytes()
 
 
 # --- of which epochs and images -----------------------------------------------------------------------
 
 
-def test_snapshots_are_evenly_spaced_with_the_last_epoch_among_them():
+def test_snapshots_are_evenly_spaced_with_the_last_epoch_among_them(tmp_path):
     training = run({})
     for epochs in (1, 15, 17, 32):
-        snapshots = Snapshots(stripes(8, 0), training.settings.views, epochs, 0, CPU)
+        snapshots = Snapshots(stripes(8, 0), training.settings.views, epochs, 0, CPU, tmp_path / "file")
         for epoch in range(1, epochs + 1):
-            snapshots.after_epoch(epoch, training.method)
+            snapshots.after_epoch(training, {"epoch": epoch})
         due = [one["epoch"].item() for one in snapshots.taken]
         assert (len(due), due[-1]) == (min(epochs, MOST_SNAPSHOTS), epochs)
         gaps = [after - before for before, after in zip([0, *due], due, strict=False)]
         assert max(gaps) - min(gaps) <= 1
 
 
-def test_of_many_images_some_are_kept_the_same_for_a_seed_and_queries_are_among_them(monkeypatch):
+def test_of_many_images_some_are_kept_the_same_for_a_seed_and_queries_are_among_them(monkeypatch, tmp_path):
     monkeypatch.setattr(module, "MOST_IMAGES", 40)
     monkeypatch.setattr(module, "MOST_QUERIES", 12)
     views = run({}).settings.views
-    one, again, other = (Snapshots(stripes(70, 0), views, 3, seed, CPU) for seed in (0, 0, 1))
+    one, again, other = (Snapshots(stripes(70, 0), views, 3, seed, CPU, tmp_path) for seed in (0, 0, 1))
     assert (len(one.images.unique()), len(one.query_images.unique())) == (40, 12)
     assert one.images.max() > 40, "not the first ones, which in a folder are of the first classes"
     assert set(one.query_images.tolist()) < set(one.images.tolist()) <= set(range(70))
@@ -105,12 +104,13 @@ def test_of_many_images_some_are_kept_the_same_for_a_seed_and_queries_are_among_
 
 
 @pytest.mark.parametrize("method", ["ir", "cmc"])
-def test_the_last_snapshot_holds_what_the_trained_encoder_makes_of_the_images(method, monkeypatch):
+def test_the_last_snapshot_holds_what_the_trained_encoder_makes_of_the_images(method, monkeypatch, tmp_path):
     for name, value in (("MOST_IMAGES", 40), ("MOST_QUERIES", 12), ("BATCH_SIZE", 7)):
         monkeypatch.setattr(module, name, value)
-    training = watched(chosen(method))
+    training = watched(chosen(method), tmp_path / "file")
     training.run()
-    snapshots, last = training.snapshots, training.snapshots.taken[-1]
+    snapshots = observer(training, Snapshots)
+    last = snapshots.taken[-1]
     encoder, images = training.method.encoder.eval(), stripes(70, 0).images.pixels
     seen = module.generator(0, "snapshot views")
     with torch.no_grad():
@@ -121,17 +121,18 @@ def test_the_last_snapshot_holds_what_the_trained_encoder_makes_of_the_images(me
     torch.testing.assert_close(found, expected, rtol=2e-3, atol=1e-4)
     assert last["queries"].shape == (12, 16 if method == "cmc" else 8)
     assert not torch.equal(last["queries"], last["second"])
-    snapshots.after_epoch(3, training.method)
+    snapshots.after_epoch(training, {"epoch": 3})
     torch.testing.assert_close(snapshots.taken[-1], last, rtol=0, atol=0), "the views are the same at every epoch"
 
 
 @pytest.mark.parametrize(("pattern", "equal"), [(4, True), (24, False)], ids=["repeats", "does not"])
-def test_with_patches_the_two_views_are_of_the_patches_at_a_distance_that_training_sees(pattern, equal):
+def test_with_patches_the_two_views_are_of_the_patches_at_a_distance_that_training_sees(pattern, equal, tmp_path):
     """Of images that repeat after 4 pixels, patches 4 pixels apart are the same, wherever the first one is."""
     tile = torch.randint(0, 256, (20, 3, pattern, pattern), generator=torch.Generator().manual_seed(0))
     store = Resident(tile.to(torch.uint8).repeat(1, 1, 24 // pattern, 24 // pattern))
-    snapshots = Snapshots(replace(stripes(20, 0), images=store), ViewSet(patches=Patches(offset=4)), 1, 0, CPU)
-    snapshots.after_epoch(1, run({}).method)
+    images, views = replace(stripes(20, 0), images=store), ViewSet(patches=Patches(offset=4))
+    snapshots = Snapshots(images, views, 1, 0, CPU, tmp_path / "file")
+    snapshots.after_epoch(run({}), {"epoch": 1})
     taken = snapshots.taken[0]
     middle = taken["current"][torch.searchsorted(snapshots.images, snapshots.query_images)]
     assert torch.equal(taken["queries"], taken["second"]) == equal

@@ -9,9 +9,10 @@ import math
 
 import pytest
 import torch
-from settings import run
+from settings import observer, run
 
 from annulus.device.rng import generator
+from annulus.training.measurement import Measurement
 from annulus.views.recipe import augment
 
 EPOCHS, BATCH, BATCHES = 2, 16, 4
@@ -148,11 +149,11 @@ def test_two_epochs_are_the_plain_steps_of_the_papers(name, kind):
     measured = []
     for epoch in range(EPOCHS):
         training.epoch, training.batch = epoch, 0
-        order = training._order()
+        order = training.order()
         assert len(order) == BATCHES
         for _ in range(BATCHES):
             training.step(order)
-        measured += training.measured[:, 0].tolist()
+        measured += observer(training, Measurement).losses.tolist()
 
     assert measured == pytest.approx(losses, rel=1e-4)
     for weight, expected in zip(training.method.encoder.parameters(), encoder.parameters(), strict=True):

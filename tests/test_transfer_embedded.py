@@ -10,12 +10,12 @@ from annulus.errors import InputError
 from annulus.files.images import ImageSet
 from annulus.files.sheets import GAP
 from annulus.files.store import Resident
-from annulus.studies.transfer.classes import test_classes as held_out
-from annulus.studies.transfer.embedded import TEXTURES
-from annulus.studies.transfer.params import EMBEDDED
-from annulus.studies.transfer.prepared import prepare_target
-from annulus.studies.transfer.sheet import SHOWN, TILE, sheet_of
-from annulus.studies.transfer.target import open_target
+from annulus_lab.studies.transfer.classes import test_classes as held_out
+from annulus_lab.studies.transfer.embedded import TEXTURES
+from annulus_lab.studies.transfer.prepared import prepare_target
+from annulus_lab.studies.transfer.sheet import SHOWN, TILE, target_sheet
+from annulus_lab.studies.transfer.target import open_target
+from annulus_lab.studies.transfer.transfer_params import EMBEDDED
 
 BYTES = {"textures": "b1a135003792", "outlines": "c76efdd37ba7", "hues": "c71b03f3b994"}
 
@@ -87,7 +87,7 @@ def test_the_sheet_has_a_row_for_each_target_and_takes_classes_in_turn():
     pixels = levels.view(4, 1, 1, 1).expand(4, 3, 8, 8).to(torch.uint8).contiguous()
     labels = torch.tensor([0, 0, 2, 1])
     images = ImageSet(Resident(pixels), labels, torch.arange(4), ("a", "b", "c"))
-    picture = sheet_of({"one": images, "two": images})
+    picture = target_sheet({"one": images, "two": images})
     columns = min(SHOWN, len(images))
     left = picture.width - columns * (TILE + GAP)
     assert picture.height == 2 * (TILE + GAP) + GAP
@@ -109,10 +109,10 @@ def test_episodes_are_of_the_classes_that_meta_dataset_holds_out(tmp_path):
         (tmp_path / "vgg_flower_splits.json").write_text(json.dumps({"test": wrong}))
         with pytest.raises(InputError, match=r"vgg_flower_splits.json.* few_shot.class_splits is a folder"):
             held_out("vggflower", ["001.pink", "002.orchid"], str(tmp_path))
-    with pytest.raises(InputError, match=r"dtd_splits.json: 'b' is no key of it or no class of dtd; few_shot.cl"):
+    with pytest.raises(InputError, match=r"dtd_splits.json has no key 'b', or dtd has no such class; few_shot.cl"):
         held_out("dtd", ["a", "c"], str(tmp_path))
-    with pytest.raises(InputError, match=r"fungi_splits.json is missing or no file of class splits .*meta-dataset"):
+    with pytest.raises(InputError, match=r"fungi_splits.json is missing or not a file of class splits .*meta-dataset"):
         held_out("fungi", ["a"], str(tmp_path))
     (tmp_path / "fungi_splits.json").write_text("[]")
-    with pytest.raises(InputError, match="is missing or no file of class splits"):
+    with pytest.raises(InputError, match="is missing or not a file of class splits"):
         held_out("fungi", ["a"], str(tmp_path))

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from annulus.errors import InputError
-from annulus.studies.transfer.few_shot import accuracies, draw_episodes
+from annulus_lab.studies.transfer.few_shot import accuracies, draw_episodes
 
 LABELS = torch.arange(60) % 6
 
@@ -50,7 +50,7 @@ def plain(features, center, support, query, classifier):
 
 @pytest.mark.parametrize("classifier", ["prototype", "neighbour"])
 def test_accuracies_are_those_of_plain_loops(generator, classifier, monkeypatch):
-    monkeypatch.setattr("annulus.studies.transfer.few_shot.EPISODES_AT_ONCE", 4)
+    monkeypatch.setattr("annulus_lab.studies.transfer.few_shot.EPISODES_AT_ONCE", 4)
     features = torch.randn(60, 5, generator=generator) + LABELS[:, None] * torch.tensor([0.0, 1.0, 0, 0, -0.6])
     center = torch.tensor([0.5, 0.1, 0.0, -0.3, 0.2])
     episodes = drawn(generator, episodes=10)
@@ -66,8 +66,8 @@ def test_classes_with_too_few_images_are_left_out_and_too_few_classes_refused(ge
     assert set(labels[support].unique().tolist()) == {0, 1, 3}
     assert "1 of 4 classes have fewer than 5 test images and are in no episode" in caplog.text
     sentence = (
-        r"few_shot: an episode has 4 classes with 2 \+ 3 images each, and 3 of the 4 classes have so many test images; "
-        "lower few_shot.ways, shots or queries"
+        r"few_shot: an episode has 4 classes with 2 \+ 3 images each, and only 3 of the 4 classes have enough "
+        "test images; lower few_shot.ways, shots or queries"
     )
     with pytest.raises(InputError, match=sentence):
         drawn(generator, labels, range(4), ways=4)

@@ -1,6 +1,7 @@
 """Each real archive's layout, made up here with few small files: labels, pixels, divisions, and the sentences."""
 
 import hashlib
+import io
 import json
 import os
 import re
@@ -15,10 +16,10 @@ from torchvision.datasets import Omniglot, utils
 
 from annulus.datasets import decode
 from annulus.errors import InputError
-from annulus.studies.transfer import crops
-from annulus.studies.transfer.crops import cropped, scaled
-from annulus.studies.transfer.layouts import LAYOUTS
-from annulus.studies.transfer.target import open_target
+from annulus_lab.studies.transfer import crops
+from annulus_lab.studies.transfer.crops import cropped, scaled
+from annulus_lab.studies.transfer.layouts import LAYOUTS
+from annulus_lab.studies.transfer.target import open_target
 
 SIZE = 16
 NO_LIMITS = {"train": None, "test": None}
@@ -337,9 +338,22 @@ def small(root: Path, name: str) -> None:
 
 PIPE = "a pipe"
 NAN = json.dumps({"images": 5, "annotations": [], "categories": [{"id": 0, "name": "a"}]})
+
+
+def npy_header(drawings: int) -> bytes:
+    """The header of an array of drawings, without their pixels."""
+    file = io.BytesIO()
+    about = {"descr": "|u1", "fortran_order": False, "shape": (drawings, 784)}
+    np.lib.format.write_array_header_1_0(file, about)
+    return file.getvalue() + bytes(2 * 784)
+
+
 GARBAGE = {
     ("fungi", "train.json"): (b"\xff", b"[" * 10**5, b"[]", b"null", NAN.encode(), PIPE),
-    ("quickdraw", "numpy_bitmap/cat.npy"): (b"", b"PK\x03\x04", b"\x93NUMPY", b"garbage", PIPE),
+    ("quickdraw", "numpy_bitmap/cat.npy"): (
+        *(b"", b"PK\x03\x04", b"\x93NUMPY", b"garbage", PIPE),
+        *map(npy_header, (10**20, 10**16, 2**60, -5)),
+    ),
     ("mnist", "MNIST/raw/train-images-idx3-ubyte"): (b"", b"abc", b"garbage" * 9, idx(np.zeros((4, 20, 20)))),
     ("mnist", "MNIST/raw/train-labels-idx1-ubyte"): (
         b"abc",

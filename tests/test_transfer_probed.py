@@ -14,22 +14,22 @@ from by_path import ROOT, read_yaml, script
 from settings import CPU, SMALL, load, read, stripes
 from stated import stated_params
 
-from annulus.config.resolved import PRETRAIN, resolved
-from annulus.encoders.encoder import load_encoder, save_encoder
 from annulus.encoders.extract import extract
+from annulus.encoders.saved import load_encoder, save_encoder
 from annulus.errors import InputError
 from annulus.evals.intervals import over_seeds_and_images
 from annulus.files.images import ImageSet, save_images
 from annulus.files.results import write_metrics
 from annulus.files.store import Resident
 from annulus.running.checkpoint import clear
-from annulus.studies.study import MainStudy
-from annulus.studies.transfer import trained_encoders
-from annulus.studies.transfer.few_shot import accuracies as few_shot_accuracies
-from annulus.studies.transfer.probed import evaluate_transfer, metrics_row, normalised
-from annulus.studies.transfer.target_tables import accuracies, algorithm, gains, read_targets
-from annulus.studies.transfer.trained_encoders import Encoders
 from annulus.training.setup import build_training
+from annulus_lab.config.resolved import PRETRAIN, resolved
+from annulus_lab.studies.study import MainStudy
+from annulus_lab.studies.transfer import trained_encoders
+from annulus_lab.studies.transfer.few_shot import accuracies as few_shot_accuracies
+from annulus_lab.studies.transfer.probed import evaluate_transfer, metrics_row, normalised
+from annulus_lab.studies.transfer.target_tables import accuracies, algorithm, gains, read_targets
+from annulus_lab.studies.transfer.trained_encoders import Encoders
 
 PROBE = {"layer": "pooled", "momentum": 0.9, "weight_decay": 0.0, "epochs": 5, "batch_size": 8, "learning_rate": 0.1}
 FEW = {"ways": 2, "shots": 2, "queries": 3, "episodes": 10, "classifier": "prototype", "class_splits": None}
@@ -56,7 +56,7 @@ def shared(tmp_path, empty_checkout):
 
 
 def test_too_few_images_for_the_episodes_are_refused_before_any_feature_is_taken(shared, monkeypatch):
-    monkeypatch.setattr("annulus.studies.transfer.probed.extract", None)
+    monkeypatch.setattr("annulus_lab.studies.transfer.probed.extract", None)
     with pytest.raises(InputError, match=r"^few_shot: an episode has 9 classes with 2 \+ 3 images each, .* lower"):
         evaluate_transfer(shared | {"few_shot": FEW | {"ways": 9}}, ("uniform", 0))
 
@@ -88,8 +88,8 @@ def test_nothing_but_the_answers_is_taken_from_test_images(shared, monkeypatch):
         assert torch.equal(features, seen[1][2])
         return few_shot_accuracies(features, center, episodes, classifier)
 
-    monkeypatch.setattr("annulus.studies.transfer.probed.extract", told)
-    monkeypatch.setattr("annulus.studies.transfer.probed.accuracies", centred)
+    monkeypatch.setattr("annulus_lab.studies.transfer.probed.extract", told)
+    monkeypatch.setattr("annulus_lab.studies.transfer.probed.accuracies", centred)
     evaluate_transfer(shared, ("uniform", 0))
     assert [len(features) for _, _, features in seen] == [60, 30], "training and test images"
     for mean, std, _ in seen:
@@ -206,7 +206,7 @@ def test_gains_are_in_pairs_of_a_seed_and_an_image_or_an_episode(tmp_path):
     row = gains(targets, ["main", "uniform", "untrained"], trained)[1]
     assert (row["over"], row["dataset"]) == ("untrained", "shapes")
     assert row["linear_gain_percent"] == measured["over_untrained_linear_gain_percent"]
-    with pytest.raises(InputError, match=r"has none of birds, fungi; run `dvc repro stages/transfer/dvc.yaml`"):
+    with pytest.raises(InputError, match=r"has none of birds, fungi; run `dvc repro`"):
         read_targets(tmp_path / "transfer/targets", ["birds", "fungi"])
 
 

@@ -21,7 +21,7 @@ import yaml
 from by_path import ROOT
 from gloo import together
 from safetensors.torch import load_file
-from settings import SMALL, changed, run, stripes
+from settings import SMALL, changed, observer, run, stripes
 from torch.nn.parallel import DistributedDataParallel
 
 import annulus
@@ -32,7 +32,8 @@ from annulus.encoders.batchnorm import SyncBatchNorm
 from annulus.errors import InputError
 from annulus.files.images import save_images
 from annulus.negatives import ring
-from annulus.negatives.draws import Shared, fractions, integers
+from annulus.negatives.random_numbers import Shared, fractions, integers
+from annulus.training.online_probe import OnlineProbe
 
 SCALE = {"epochs": 2, "batch_size": 8, "negatives": 10, "queue": 20, "learning_rate": 0.48, "validation_images": None}
 COMMON = {"seeds": [0], "scales.tiny.pretrain": SCALE, "anneal": "none", "methods.moco.shuffle_groups": 2}
@@ -135,11 +136,12 @@ def bytes_sent(changes):
 
     training = run(COMMON | changes, images=26)
     training.method.train()
-    order = training._order()
+    order = training.order()
     with counting("all_gather_into_tensor"), counting("all_reduce"):
         training.step(order)
     norms = [norm.weight for norm in training.method.modules() if isinstance(norm, SyncBatchNorm)]  # of keys too
-    seen = len(training.probe.mean) * training.method.queries_per_image  # numbers of an image that the probe reads
+    features = len(observer(training, OnlineProbe).mean)
+    seen = features * training.method.queries_per_image  # numbers of an image that the probe reads
     return sent, *(sum(tensor.numel() for tensor in tensors) for tensors in (training.trainable, norms)), seen
 
 
@@ -158,7 +160,7 @@ def images_read(changes):
     """The batch, and what this process reads of it."""
     training = run(COMMON | changes, images=26)
     training.method.train()
-    order = training._order()
+    order = training.order()
     with mock.patch.object(training.images, "take", wraps=training.images.take) as take:
         training.step(order)
     return order[0].tolist(), take.call_args.args[0].tolist()
@@ -196,22 +198,27 @@ OWN = {
 }
 
 
-def own_loop(name):
-    """Losses, weights and the key encoder's of a loop of one's own, each process with the views of its share."""
+def own_loop(name, wraps="network", numbered=True):
+    """Losses, weights and the key encoder's of a loop of one's own, each process with the views of its share.
+
+    `wraps`: what DistributedDataParallel is given.
+    """
     method, settings = OWN[name]
     random = generator(0, "own loop")
     images = torch.randn(24, 3, 2, 2, generator=random)
     network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 6))
     torch.nn.init.normal_(network[1].weight, generator=random)
     torch.nn.init.zeros_(network[1].bias)
-    if world_size() > 1:
+    if world_size() > 1 and wraps == "network":
         network = DistributedDataParallel(network)
     contrast = annulus.ContrastConfig(annulus.negatives.Ball(outer=0.9), negatives=4)
     method = method.create(network, images=24, dim=6, temperature=0.5, contrast=contrast, **settings)
+    called = DistributedDataParallel(method) if world_size() > 1 and wraps == "method" else method
     optimizer, losses = torch.optim.SGD(network.parameters(), lr=0.1), []
     for index in torch.arange(24).split(8):
         views = [local(images[index] + 0.3 * torch.randn(8, 3, 2, 2, generator=random)) for _ in range(method.views)]
-        step = method.loss(views, index)
+        index = index if numbered else None
+        step = called(views, index)
         optimizer.zero_grad()
         step.estimate.loss.backward()
         optimizer.step()
@@ -225,6 +232,13 @@ def test_a_loop_of_one_s_own_in_two_processes_gives_each_the_views_of_its_share(
     """A shuffling method's keys too: the views go where the shuffling wants them."""
     expected = own_loop(name)
     for found in together(own_loop, name):
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_whole_method_under_distributed_data_parallel_is_the_method(name):
+    expected, numbered = own_loop(name), not name.startswith("sim")
+    for found in together(own_loop, name, "method", numbered):
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
 
 

@@ -9,20 +9,20 @@ import pytest
 import torch
 from method_cases import assert_equal_states
 from PIL import Image
-from settings import CPU, SMALL, load, read, stripes
+from settings import CPU, SMALL, load, observer, read, stripes
 
-from annulus.config.resolved import RUN, resolved
 from annulus.datasets.parts import save_prepared
 from annulus.datasets.prepare import packing, prepare_images
 from annulus.datasets.settings import FolderSettings, GeneratedSettings, PrepareBudget
 from annulus.errors import InputError
 from annulus.files.images import UNLABELLED, ImageSet, load_images
-from annulus.studies.runs import Splits, probe, trial_of
-from annulus.studies.view_learning.batches import labelled_images
+from annulus.training.embeddings import embeddings
 from annulus.training.nearest import nearest_label_accuracy
 from annulus.training.setup import build_training
 from annulus.training.snapshots import Snapshots
-from annulus.training.validation import embeddings
+from annulus_lab.config.resolved import RUN, resolved
+from annulus_lab.studies.runs import Splits, build_trial, probe
+from annulus_lab.studies.view_learning.batches import labelled_images
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_a_limit_takes_some_of_them_and_leaves_the_others_as_they_are(root, capl
     assert "unlabelled_images" not in none.metrics()
     with caplog.at_level(logging.INFO, "annulus"):
         assert len(prepared(root, unlabelled_images=8).train) == 23
-    assert "unlabelled_images: 8 are asked for and there are 7; taking all" in caplog.text
+    assert "unlabelled_images is 8 and there are 7; taking all" in caplog.text
 
 
 def test_what_cannot_be_read_or_is_not_there_is_said(root):
@@ -96,7 +96,7 @@ def test_what_cannot_be_read_or_is_not_there_is_said(root):
         prepared(root)
     shapes = GeneratedSettings(image_size=16, view_size=16, validation_fraction=0.1)
     scale = PrepareBudget(train_images=200, test_images=100, unlabelled_images=5)
-    with pytest.raises(InputError, match="unlabelled_images: 5 are asked for and shapes has none here; put them below"):
+    with pytest.raises(InputError, match="unlabelled_images is 5, and shapes has none here; put them below"):
         prepare_images("shapes", shapes, scale, 0)
 
 
@@ -122,12 +122,13 @@ def hidden(images: ImageSet, shown: int) -> ImageSet:
 
 
 @pytest.mark.parametrize("method", ["ir", "moco"])
-def test_an_encoder_learns_the_same_without_the_classes_and_is_followed_by_those_that_are_there(method):
+def test_an_encoder_learns_the_same_without_the_classes_and_is_followed_by_those_that_are_there(method, tmp_path):
     every, some, validation = stripes(70, 0), hidden(stripes(70, 0), 20), stripes(10, 1)
     params = read({"method": method})
     trainings = [build_training(params, images, validation, CPU) for images in (every, some)]
     for training in trainings:
-        training.snapshots = Snapshots(training.source, training.settings.views, 3, 0, CPU)
+        file = tmp_path / "snapshots"
+        training.observers.append(Snapshots(training.source, training.settings.views, 3, 0, CPU, file))
     histories = [training.run() for training in trainings]
     assert [row["loss_nats"] for row in histories[0]] == [row["loss_nats"] for row in histories[1]]
     whole, one = (training.method for training in trainings)
@@ -137,13 +138,13 @@ def test_an_encoder_learns_the_same_without_the_classes_and_is_followed_by_those
     seen = embeddings(one.encoder, validation, CPU)
     expected = nearest_label_accuracy(seen, rows[:20], validation.labels, some.labels[:20])
     assert histories[1][-1]["validation_nn1_percent"] == expected
-    assert trainings[1].snapshots.images.tolist() == list(range(20))
+    assert observer(trainings[1], Snapshots).images.tolist() == list(range(20))
 
 
 @pytest.mark.parametrize("inputs", ["features", "views"])
 def test_probes_and_the_labels_of_view_generators_are_of_those_with_a_class_alone(inputs):
     params = load(SMALL | {"knn.k": 5, "linear.inputs": inputs})
-    trial, some = trial_of(resolved(params, RUN), seed=0), hidden(stripes(70, 0), 20)
+    trial, some = build_trial(resolved(params, RUN), seed=0), hidden(stripes(70, 0), 20)
     training = build_training(trial.run, some, stripes(10, 1), CPU)
     others = {"validation": stripes(10, 1), "test": stripes(30, 2), "hashes": {}}
     assert probe(training, Splits(some, **others), trial) == probe(training, Splits(some.labelled(), **others), trial)

@@ -12,25 +12,24 @@ from checkout import rows_of
 from settings import CPU, SMALL, load, stripes
 from stated import stated_params
 
-from annulus.config.resolved import resolved, values
 from annulus.device.rng import derive
 from annulus.encoders.encoder import build_encoder
 from annulus.errors import InputError
 from annulus.files.images import ImageSet, save_images
 from annulus.files.store import Resident
 from annulus.running.checkpoint import Checkpoint
-from annulus.studies.measured import Outcome
-from annulus.studies.outcomes import ACCURACIES
-from annulus.studies.study import Study
-from annulus.studies.view_learning import pictures
-from annulus.studies.view_learning import trained as module
-from annulus.studies.view_learning.batches import Batch, Batches, labelled_images
-from annulus.studies.view_learning.curves import over_steps
-from annulus.studies.view_learning.learning import ViewLearning
-from annulus.studies.view_learning.params import SEEN as SEEN_NAMES
-from annulus.studies.view_learning.params import GeneratorParams, Seen
-from annulus.studies.view_learning.trained import encoder_config, train_generator
 from annulus.views.learned import GeneratorConfig, ViewGenerator, save_generator
+from annulus_lab.config.resolved import resolved, values
+from annulus_lab.studies.measured import Outcome
+from annulus_lab.studies.outcomes import ACCURACIES
+from annulus_lab.studies.study import Study
+from annulus_lab.studies.view_learning import trained as module
+from annulus_lab.studies.view_learning import view_grid
+from annulus_lab.studies.view_learning.batches import GeneratorBatch, GeneratorBatches, labelled_images
+from annulus_lab.studies.view_learning.curves import over_steps
+from annulus_lab.studies.view_learning.learning import ViewLearning
+from annulus_lab.studies.view_learning.trained import encoder_config, train_generator
+from annulus_lab.studies.view_learning.view_learning_params import OPPONENT_KEYS, GeneratorParams, OpponentSettings
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 
@@ -39,8 +38,8 @@ PARAMS = GeneratorParams(
     **{"learns": "semi-supervised", "steps": 10, "batch_size": 8, "temperature": 0.3, "embedding_dim": 6},
     **{"generator_rate": 0.01, "estimator_rate": 0.003, "labelled_share": 0.5},
 )
-SEEN = Seen(
-    *values(resolved(load(SMALL | {"backbone": "convnet", "views": "gentle"}), SEEN_NAMES), SEEN_NAMES).values()
+SEEN = OpponentSettings(
+    *values(resolved(load(SMALL | {"backbone": "convnet", "views": "gentle"}), OPPONENT_KEYS), OPPONENT_KEYS).values()
 )
 IMAGES = stripes(40, 0)
 
@@ -103,7 +102,7 @@ def test_a_step_is_the_two_of_the_game(learns, generator):
     views = ViewGenerator(GeneratorConfig("rgb", "all", 3, 4, False), 0)
     learning = ViewLearning(replace(PARAMS, learns=learns), views, *networks)
     images = torch.rand(2, 8, 3, 16, 16, generator=generator)
-    batch, old = Batch(images[0], images[1], torch.arange(8) % 2), copy.deepcopy(learning)
+    batch, old = GeneratorBatch(images[0], images[1], torch.arange(8) % 2), copy.deepcopy(learning)
     reduces, labelled = learns != "supervised", learns != "unsupervised"
     played = learning.step(batch)
 
@@ -152,12 +151,12 @@ def test_curves_are_means_over_seeds_with_intervals_and_empty_where_nothing_is_p
 def test_a_picture_has_the_first_view_in_grey_and_the_second_s_channels_as_red_and_blue_from_black_to_white():
     """But for the hundredth of the values at each end."""
     row = torch.arange(101.0).view(1, 1, 1, 101)
-    first, second = pictures._tiles((row, torch.cat([row, 7 - 2 * row], dim=1)))
+    first, second = view_grid._tiles((row, torch.cat([row, 7 - 2 * row], dim=1)))
     rising = ((torch.arange(101.0) - 1) / 98 * 255).clamp(0, 255)
     both = (rising, (rising + rising.flip(0)) / 2, rising.flip(0))
     for found, channels in ((first, [rising] * 3), (second, both)):
         torch.testing.assert_close(found[0, :, 0].float(), torch.stack([*channels]), atol=1, rtol=0)
-    _, same = pictures._tiles((row, torch.cat([row, row], dim=1)))
+    _, same = view_grid._tiles((row, torch.cat([row, row], dim=1)))
     assert (same[:, 0] == same[:, 1]).all()
 
 
@@ -182,10 +181,10 @@ def test_a_batch_of_labelled_images_has_each_images_own_label():
     pixels = rows.to(torch.uint8)[:, None, None, None].expand(40, 3, 16, 16).contiguous()
     labels = torch.randint(0, 2, (40,), generator=torch.Generator().manual_seed(0))
     images = ImageSet(Resident(pixels), labels, rows, IMAGES.classes)
-    plain = Seen(
-        *values(resolved(load(SMALL | {"backbone": "convnet", "views": "none"}), SEEN_NAMES), SEEN_NAMES).values()
+    plain = OpponentSettings(
+        *values(resolved(load(SMALL | {"backbone": "convnet", "views": "none"}), OPPONENT_KEYS), OPPONENT_KEYS).values()
     )
-    batches = Batches(PARAMS, plain, images, 0, CPU)
+    batches = GeneratorBatches(PARAMS, plain, images, 0, CPU)
     for _ in range(3):
         batch = batches.draw()
         shown = (255 * batch.labelled[:, 0, 0, 0]).round().long()
@@ -197,14 +196,14 @@ def test_a_batch_of_labelled_images_has_each_images_own_label():
 def test_images_of_a_term_that_is_not_played_are_not_drawn():
     """What is drawn moves every later draw."""
     for learns, drawn in (("unsupervised", [True, False, False]), ("supervised", [False, True, True])):
-        batch = Batches(replace(PARAMS, learns=learns), SEEN, IMAGES, 0, CPU).draw()
+        batch = GeneratorBatches(replace(PARAMS, learns=learns), SEEN, IMAGES, 0, CPU).draw()
         assert [part is not None for part in batch] == drawn
 
 
 def test_a_generator_s_images_are_not_made_grey():
     """Its channels are told apart by colour, and the encoders of its views see no grey image either."""
     grey = replace(SEEN, views=replace(SEEN.views, grayscale=1.0))
-    batch = Batches(PARAMS, grey, IMAGES, 0, CPU).draw()
+    batch = GeneratorBatches(PARAMS, grey, IMAGES, 0, CPU).draw()
     for images in (batch.images, batch.labelled):
         assert (images.amax(dim=1) - images.amin(dim=1)).amax(dim=(1, 2)).min() > 0.02
 
@@ -227,7 +226,7 @@ def test_estimators_and_classifiers_start_apart_and_so_do_two_seeds_and_what_the
         return network
 
     monkeypatch.setattr(module, "build_encoder", watched)
-    monkeypatch.setattr(module, "Batches", lambda *of: seen.append(Batches(*of)) or seen[-1])
+    monkeypatch.setattr(module, "GeneratorBatches", lambda *of: seen.append(GeneratorBatches(*of)) or seen[-1])
     for seed in (0, 1):
         made(learns="supervised", seed=seed)
     assert len(first) == 4
@@ -287,10 +286,10 @@ def test_without_a_generator_that_learns_and_without_pairs_their_tables_are_empt
 
     stage, right = script("stages/view_learning/views.py"), [True, False]
     run = Outcome({}, [{"gradient_norm": 1.0, "gradient_norm_std": 0.5}], dict.fromkeys(ACCURACIES, right))
-    monkeypatch.setattr(stage, "trial_of", lambda *_: None)
+    monkeypatch.setattr(stage, "build_trial", lambda *_: None)
     monkeypatch.setattr(stage, "load_splits", lambda _: None)
     monkeypatch.setattr(stage, "Trials", lambda _: Namespace(run=lambda variants: dict.fromkeys(variants, run)))
-    point = dict.fromkeys(stage.TOLD, "") | {"series": "raw-rgb", "space": "rgb", "generator": None, "run": {}}
+    point = dict.fromkeys(stage.COLUMNS, "") | {"series": "raw-rgb", "space": "rgb", "generator": None, "run": {}}
     settings = {"seeds": [0, 1], "held_out_pairs": 4, "pairs": {}, "points": [point], "scale": "tiny"}
     paths = Namespace(
         images=tmp_path, generators=tmp_path, points=tmp_path / "points.csv", pairs=tmp_path / "pairs.csv"

@@ -4,14 +4,15 @@ import math
 
 import pytest
 import torch
-from compilers import needs_compiler
+from compilers import UNOPTIMISED, needs_compiler
 
+from annulus.device import c_library
 from annulus.views import augment, large
 from annulus.views.blur import kernel_size
 from annulus.views.crop import resized
-from annulus.views.large import Own, by_images, c_agrees, show_by_operators, show_in_c
+from annulus.views.large import ImageRecipe, by_images, c_agrees, view_by_operators, view_in_c
 
-WAYS = [pytest.param(show_in_c, marks=needs_compiler), show_by_operators]
+WAYS = [pytest.param(view_in_c, marks=needs_compiler), view_by_operators]
 
 
 def weights(sigma, reach):
@@ -35,7 +36,7 @@ def seen(show, image, sigma):
     """The whole square image, with its blur alone."""
     size = image.shape[1]
     view = torch.full((3, size, size), torch.nan)
-    show(image, Own((0, 0, size, size), False, [], False, sigma), view)
+    show(image, ImageRecipe((0, 0, size, size), False, [], False, sigma), view)
     return view
 
 
@@ -53,12 +54,12 @@ def test_a_blur_is_its_definition_s(size, sigma, show, generator):
 def test_a_blur_of_one_pixel_is_that_pixel_though_the_kernel_has_three():
     assert kernel_size(1) == 3
     image = torch.tensor([51, 102, 255], dtype=torch.uint8).view(3, 1, 1)
-    torch.testing.assert_close(seen(show_in_c, image, 1.0), image / 255)
+    torch.testing.assert_close(seen(view_in_c, image, 1.0), image / 255)
 
 
 @pytest.mark.parametrize("show", WAYS)
 def test_the_chosen_images_of_a_batch_are_blurred_each_by_its_own_sigma(show, generator, monkeypatch):
-    monkeypatch.setattr(large, "trusted", lambda *_: show is show_in_c)
+    monkeypatch.setattr(large, "trusted", lambda *_: show is view_in_c)
     images = torch.randint(256, (6, 3, 133, 133), generator=generator, dtype=torch.uint8)
     own = torch.tensor([0.5, 1.0, 1.5, 2.0, 0.1, 1.2])
     drawn = large.DrawnBlur(torch.tensor([True, False, True, True, False, True]), own)
@@ -93,12 +94,13 @@ def test_a_blurred_white_image_does_not_exceed_1(show):
     ],
 )
 def test_a_fault_in_c_is_seen_before_it_is_used(was, becomes, tmp_path, monkeypatch):
-    source, text = tmp_path / "large.c", large.SOURCE.read_text()
+    text = large.SOURCE.read_text()
     assert text.count(was) == 1
-    source.write_text(text.replace(was, becomes))
-    assert c_agrees(torch.device("cpu"))
-    monkeypatch.setattr(large, "SOURCE", source)
-    assert not c_agrees(torch.device("cpu"))
+    monkeypatch.setattr(c_library, "FLAGS", UNOPTIMISED)
+    for name, content, agrees in (("right", text, True), ("faulty", text.replace(was, becomes), False)):
+        monkeypatch.setattr(large, "SOURCE", tmp_path / f"{name}.c")
+        large.SOURCE.write_text(content)
+        assert c_agrees(torch.device("cpu")) is agrees
 
 
 @needs_compiler

@@ -7,18 +7,18 @@ import pytest
 import torch
 from settings import CPU, SMALL, load, stripes
 
-from annulus.config.resolved import RUN, resolved
-from annulus.encoders.encoder import load_encoder, save_encoder
+from annulus.encoders.saved import load_encoder, save_encoder
 from annulus.errors import InputError
 from annulus.files.packed import write_packed
 from annulus.files.store import Resident
-from annulus.studies.runs import trial_of
-from annulus.studies.store import CachedRun
 from annulus.training.setup import build_training
 from annulus.views import learned
 from annulus.views.learned import GeneratorConfig, LearnedSplit, ViewGenerator, load_generator, save_generator
 from annulus.views.spaces import rgb_to_ydbdr
-from annulus.views.splits import channel_statistics, split_of
+from annulus.views.splits import channel_statistics, parse_split
+from annulus_lab.config.resolved import RUN, resolved
+from annulus_lab.studies.runs import build_trial
+from annulus_lab.studies.store import CachedRun
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 YDBDR = GeneratorConfig("ydbdr", "all", couplings=3, hidden=4, volume_preserving=False)
@@ -32,7 +32,7 @@ def file(tmp_path):
 
 def run_with(generator):
     params = load(SMALL | {"backbone": "convnet", "views": "gentle", "split": "ydbdr"})
-    return trial_of(resolved(params, RUN), 0, generator=generator)
+    return build_trial(resolved(params, RUN), 0, generator=generator)
 
 
 @pytest.mark.parametrize(("changes", "kept"), [("all", 0), ("rest", 1)])  # channels that the flow does not see
@@ -64,24 +64,24 @@ def test_a_run_with_a_generator_trains_on_its_views_and_is_named_by_its_weights(
     save_generator(file, ViewGenerator(YDBDR, seed=1))
     assert len({*names, name(file)}) == 3
     learned._loaded.cache_clear()  # as in another process
-    with pytest.raises(InputError, match=r"generator\.safetensors has other weights than those that were trained with"):
-        split_of(described)(images)
+    with pytest.raises(InputError, match=r"generator\.safetensors has other weights than in the encoder's training"):
+        parse_split(described)(images)
 
 
 def test_a_file_that_holds_no_generator_is_refused_with_the_way_out(file):
-    with pytest.raises(InputError, match=r"none\.safetensors cannot be read .*; run `dvc repro stages/view_learning"):
+    with pytest.raises(InputError, match=r"none\.safetensors cannot be read .*; run `dvc repro generator`"):
         LearnedSplit.of(file.with_stem("none"))
-    with pytest.raises(InputError, match=r"run `dvc repro stages/cifar10_view_learning/dvc.yaml:generator@rgb`"):
-        LearnedSplit.of(file.parent / "cifar10_view_learning/generators/rgb/3.safetensors")
+    with pytest.raises(InputError, match=r"run `dvc repro generator@rgb`"):
+        LearnedSplit.of(file.parent / "generators/rgb/3.safetensors")
     state = ViewGenerator(YDBDR, 0).state_dict()
     for tensors, about, fault in [
         (state, {}, "its description has no space"),
-        (state, asdict(replace(YDBDR, hidden=5)), "holds no view generator"),
-        (state, asdict(replace(YDBDR, changes="some")), "holds no view generator"),
+        (state, asdict(replace(YDBDR, hidden=5)), "does not hold a view generator"),
+        (state, asdict(replace(YDBDR, changes="some")), "does not hold a view generator"),
         (state | {"flow.couplings.0.network.0.bias": torch.full((4,), torch.nan)}, asdict(YDBDR), "a weight is NaN"),
     ]:
         write_packed(file, tensors, about)
-        with pytest.raises(InputError, match=f"{fault}.*`dvc repro --force stages/view_learning/dvc.yaml:generator"):
+        with pytest.raises(InputError, match=f"{fault}.*`dvc repro --force generator"):
             load_generator(file)
 
 

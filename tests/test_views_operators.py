@@ -10,12 +10,12 @@ from pretended_gpu import PretendedGPU, pretended_kernels
 from settings import load, refusal
 from torchvision.transforms.v2 import functional as oracle
 
-from annulus.config.file import checked
-from annulus.config.resolved import resolved, values
 from annulus.settings import Fraction
 from annulus.views import SETS, Blur, ColourJitter, Operator, Solarize, ViewSet, augment
+from annulus.views.batch_share import BatchShare
 from annulus.views.operators import OPERATORS, changed
-from annulus.views.shown import Shown
+from annulus_lab.config.file import checked
+from annulus_lab.config.resolved import resolved, values
 
 
 class DrawnTint(NamedTuple):
@@ -72,7 +72,7 @@ def test_an_operator_of_one_s_own_works_at_every_size_and_layout(size, layout, g
     torch.testing.assert_close(augment(images, WITH, size, again), expected, atol=1e-6, rtol=0)
     assert torch.equal(random.get_state(), again.get_state()), "nothing else is drawn"
     rows = torch.tensor([0, 3, 4, 9])
-    some = augment(images[rows], WITH, size, seeded(1), Shown(rows, len(images)))
+    some = augment(images[rows], WITH, size, seeded(1), BatchShare(rows, len(images)))
     torch.testing.assert_close(some, expected[rows], atol=1e-6, rtol=0)
 
 
@@ -80,7 +80,9 @@ def test_an_operator_of_one_s_own_works_at_every_size_and_layout(size, layout, g
 @pytest.mark.parametrize("size", [32, 128, 224])
 def test_it_works_on_a_gpu_with_and_without_kernels_and_no_operator_waits_for_it(size, kernels, generator):
     images = batch(size, generator)
-    every = replace(SETS["infomin"], operators={"solarize": Solarize(probability=0.5, threshold=0.5), "tint": TINT})
+    every = replace(
+        SETS["infomin-torchvision"], operators={"solarize": Solarize(probability=0.5, threshold=0.5), "tint": TINT}
+    )
     with PretendedGPU() as gpu:
         there = images.to(gpu.device)
         if kernels:
@@ -102,10 +104,12 @@ def test_operators_follow_one_another_in_the_mapping_s_order(generator):
     images = batch(20, generator)
     for operators in ({"solarize": solarize, "tint": TINT}, {"tint": TINT, "solarize": solarize}):
         random = seeded(1)
-        expected = augment(images, SETS["infomin"], 20, random)
+        expected = augment(images, SETS["infomin-torchvision"], 20, random)
         for operator in operators.values():
             expected = operator(expected, random)
-        assert torch.equal(augment(images, replace(SETS["infomin"], operators=operators), 20, seeded(1)), expected)
+        assert torch.equal(
+            augment(images, replace(SETS["infomin-torchvision"], operators=operators), 20, seeded(1)), expected
+        )
 
 
 # --- each by itself -----------------------------------------------------------------------------------
@@ -125,7 +129,7 @@ def test_solarize_is_torchvision_s_on_as_many_images_as_its_probability_says(gen
 
 @pytest.mark.parametrize("name", ["jitter", "blur", "rand_augment"])
 def test_an_operator_by_itself_does_what_it_does_in_a_view(name, generator):
-    operator = getattr(SETS["infomin"], name)
+    operator = getattr(SETS["infomin-torchvision"], name)
     images = torch.randint(0, 256, (30, 3, 24, 24), generator=generator, dtype=torch.uint8)
     view, random = images / 255, seeded(1)
     before = view.clone()
@@ -159,7 +163,7 @@ def test_an_operator_keeps_its_numbers_under_autocast(generator):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
 @pytest.mark.parametrize("name", ["jitter", "blur", "rand_augment"])
 def test_an_operator_computes_in_float32_whatever_it_is_given(name, dtype, generator):
-    operator = getattr(SETS["infomin"], name)
+    operator = getattr(SETS["infomin-torchvision"], name)
     view = torch.rand(16, 3, 24, 24, generator=generator).to(dtype)
     view[:, :, :4] = 0.5  # grey, without a hue
     found = operator(view, seeded(1))

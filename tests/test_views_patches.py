@@ -5,10 +5,10 @@ import torch
 from settings import load, refusal, run
 
 from annulus.errors import InputError
-from annulus.views.patches import views_of
+from annulus.views.batch_share import BatchShare, rows_in
+from annulus.views.patches import draw_views
 from annulus.views.recipe import augment, center_view
 from annulus.views.settings import Patches, ViewSet
-from annulus.views.shown import Shown, seen_in
 
 PLAIN = {"views": "patches", "view_sets.patches.flip": 0.0}
 
@@ -23,7 +23,7 @@ def coordinates(count, side):
 def patches(offset, images, seeds=(1, 2), changes=PLAIN, **options):
     changes = changes | {"dataset": "mosaics", "view_sets.patches.patches.offset": offset}
     random = {seed: torch.Generator().manual_seed(seed) for seed in seeds}
-    return views_of(images, load(changes).get("view_sets.${views}"), 8, [random[seed] for seed in seeds], **options)
+    return draw_views(images, load(changes).get("view_sets.${views}"), 8, [random[seed] for seed in seeds], **options)
 
 
 @pytest.mark.parametrize("offset", [0, 3, 16])
@@ -54,9 +54,9 @@ def test_both_patches_lie_inside_of_images_of_unequal_sizes():
 def test_each_patch_has_its_own_generator_s_view_and_a_share_of_the_rows_is_that_share():
     images = coordinates(50, 40)
     views, again, other = (patches(5, images, seeds) for seeds in ((1, 2), (1, 2), (3, 2)))
-    shown = [Shown(torch.tensor(rows), len(images)) for rows in ([4, 5, 6, 7], [0, 5, 49])]
-    parts = patches(5, images[seen_in(shown)], shown=shown)
-    for view, same, moved, part, own in zip(views, again, other, parts, shown, strict=True):
+    shares = [BatchShare(torch.tensor(rows), len(images)) for rows in ([4, 5, 6, 7], [0, 5, 49])]
+    parts = patches(5, images[rows_in(shares)], shares=shares)
+    for view, same, moved, part, own in zip(views, again, other, parts, shares, strict=True):
         assert torch.equal(view, same)
         assert not torch.equal(view, moved)
         assert torch.equal(view[own.rows], part)
@@ -74,7 +74,7 @@ def test_of_no_image_there_are_no_patches_and_no_centre():
 def test_without_patches_views_are_those_of_augment_with_the_same_draws():
     images, views = coordinates(20, 20), load({"views": "standard"}).get("view_sets.${views}")
     one, plain = torch.Generator().manual_seed(0), torch.Generator().manual_seed(0)
-    for view in views_of(images, views, 16, [one, one]):
+    for view in draw_views(images, views, 16, [one, one]):
         assert torch.equal(view, augment(images, views, 16, plain))
     assert torch.equal(one.get_state(), plain.get_state())
 
@@ -82,13 +82,13 @@ def test_without_patches_views_are_those_of_augment_with_the_same_draws():
 def test_each_view_is_of_its_own_rows_whose_images_are_given_once_and_differ_in_size():
     images, sizes = coordinates(9, 30), torch.tensor([[30, 14], [13, 30], [12, 12]]).repeat(3, 1)
     views = load({"views": "standard"}).get("view_sets.${views}")
-    shown = [Shown(torch.tensor(rows), 9) for rows in ([0, 1, 5], [1, 4, 8])]
-    assert seen_in(shown).tolist() == [0, 1, 4, 5, 8]
+    shares = [BatchShare(torch.tensor(rows), 9) for rows in ([0, 1, 5], [1, 4, 8])]
+    assert rows_in(shares).tolist() == [0, 1, 4, 5, 8]
 
-    def seen(images, shown):
-        return views_of(images, views, 12, [torch.Generator().manual_seed(3)] * 2, shown, sizes)
+    def seen(images, shares):
+        return draw_views(images, views, 12, [torch.Generator().manual_seed(3)] * 2, shares, sizes)
 
-    for part, whole, own in zip(seen(images[seen_in(shown)], shown), seen(images, None), shown, strict=True):
+    for part, whole, own in zip(seen(images[rows_in(shares)], shares), seen(images, None), shares, strict=True):
         torch.testing.assert_close(part, whole[own.rows], atol=1e-6, rtol=0)
 
 
@@ -107,13 +107,13 @@ def test_three_patches_lie_inside_of_the_image_or_are_refused():
     generators = [torch.Generator().manual_seed(seed) for seed in range(3)]
     images = coordinates(20, 40)
     set_of = ViewSet(patches=Patches(offset=4))
-    first, _, third = (255 * view for view in views_of(images, set_of, 32, generators))
+    first, _, third = (255 * view for view in draw_views(images, set_of, 32, generators))
     assert torch.equal(first[:, :, 8:, 8:], third[:, :, :24, :24])
     with pytest.raises(InputError, match=r"5 puts the third patch of 32 .* of 40 pixels; take an offset of at most 4,"):
-        views_of(images, ViewSet(patches=Patches(offset=5)), 32, generators)
+        draw_views(images, ViewSet(patches=Patches(offset=5)), 32, generators)
     with pytest.raises(
         InputError, match=r"the first patch of 41 pixels outside of images of 40 .*; take larger images"
     ):
-        views_of(images, set_of, 41, generators[:1])
+        draw_views(images, set_of, 41, generators[:1])
     with pytest.raises(InputError, match=r"images of 38 pixels; take an offset of at most 3,"):
-        views_of(images, set_of, 32, generators, sizes=torch.tensor([[40, 38]] * 20))
+        draw_views(images, set_of, 32, generators, sizes=torch.tensor([[40, 38]] * 20))

@@ -15,9 +15,9 @@ from settings import load
 from without import run_without
 
 from annulus import views
-from annulus.config.file import checked
 from annulus.errors import InputError
-from annulus.views import SETS, augment, views_of
+from annulus.views import SETS, augment, draw_views
+from annulus_lab.config.file import checked
 
 
 def test_the_sets_are_those_of_params_yaml_as_committed():
@@ -36,7 +36,7 @@ def test_a_name_is_its_set_for_one_view_and_for_several(generator):
     by_name, by_set = (augment(images, kind, 32, generator.manual_seed(1)) for kind in ("moco-v2", SETS["moco-v2"]))
     assert torch.equal(by_name, by_set)
     (by_name,), (by_set,) = (
-        views_of(images, kind, 32, [generator.manual_seed(1)]) for kind in ("patches", SETS["patches"])
+        draw_views(images, kind, 32, [generator.manual_seed(1)]) for kind in ("patches", SETS["patches"])
     )
     assert torch.equal(by_name, by_set)
 
@@ -77,15 +77,15 @@ a centre crop of 48 x 48 does not fit images of 32 x 32 pixels      | augment(im
 a centre crop of 48 x 48 does not fit images of 32 x 32 pixels      | center_view(images, 48)
 images are torch.float32 of shape (2, 3, 32, 32): give uint8 RGB of | center_view(floats, 32)
 size 0: give the side of a view in pixels, a whole number from 1 on | center_view(images, 0)
-generators []: give a list of torch.Generator(), one for each view  | views_of(images, "crop", 16, [])
-generators <torch._C.Generator object at                            | views_of(images, "crop", 16, random)
-images are torch.float32 of shape (2, 3, 32, 32): give uint8 RGB of | views_of(floats, "patches", 16, [random] * 2)
-offset 9 puts the second patch of 24 pixels outside of images of 32 | views_of(images, far, 24, [random] * 2)
-generator is a NoneType: views are drawn on the CPU, the same for   | views_of(images, far, 16, [None])
-size '8': give the side of a view in pixels, a whole number from 1  | views_of(images, far, "8", [random] * 2)
-sizes are torch.float32 of shape (2, 2): give int64 of shape (2, 2) | views_of(images, far, 8, [random], sizes=own / 2)
-sizes are torch.int64 of shape (1, 2): give int64 of shape (2, 2)   | views_of(images, far, 8, [random], sizes=own[:1])
-sizes from [32, 20] to [32, 40] (height, width) of images (32, 32): | views_of(images, far, 8, [random], sizes=own)
+generators []: give a list of torch.Generator(), one for each view  | draw_views(images, "crop", 16, [])
+generators <torch._C.Generator object at                            | draw_views(images, "crop", 16, random)
+images are torch.float32 of shape (2, 3, 32, 32): give uint8 RGB of | draw_views(floats, "patches", 16, [random] * 2)
+offset 9 puts the second patch of 24 pixels outside of images of 32 | draw_views(images, far, 24, [random] * 2)
+generator is a NoneType: views are drawn on the CPU, the same for   | draw_views(images, far, 16, [None])
+size '8': give the side of a view in pixels, a whole number from 1  | draw_views(images, far, "8", [random] * 2)
+sizes are torch.float32 of shape (2, 2): give int64 of shape (2, | draw_views(images, far, 8, [random], sizes=own / 2)
+sizes are torch.int64 of shape (1, 2): give int64 of shape (2, 2)  | draw_views(images, far, 8, [random], sizes=own[:1])
+sizes from [32, 20] to [32, 40] (height, width) of images (32, 32): | draw_views(images, far, 8, [random], sizes=own)
 torch.uint8 of shape (2, 3, 32, 32): give an operator float views   | solarize(images, random)
 torch.float32 of shape (3, 32, 32): give an operator float views of | solarize(floats[0], random)
 needs scale_min <= scale_max, got 0.5 and 0.1 | Crop(scale_min=0.5, scale_max=0.1, ratio_min=1.0, ratio_max=1.0)
@@ -98,7 +98,7 @@ sizes are torch.int64 of shape (1, 2): give int64 of shape | augment(images, "cr
 sizes are a list: give int64 of shape (2, 2) on the CPU, height and | augment(images, "crop", 16, random, sizes=[[8]])
 sizes are torch.int16 of shape (2, 2): give int64 of | augment(images, "crop", 16, random, sizes=own.short())
 sizes from [32, 20] to [32, 40] (height, width) of images (32, 32): | augment(images, "crop", 16, random, sizes=own)
-sizes from [0, 0] to [0, 0] (height, width) of images (32, 32): eac | center_view(images, 8, torch.zeros_like(own))
+sizes from [0, 0] to [0, 0] (height, width) of images (32, 32): giv | center_view(images, 8, torch.zeros_like(own))
 Forgets.apply gives a NoneType for torch.float32 of shape (32, 3,   | ViewSet(operators={"forgets": forgets})
 views from 0 to 255; an operator takes RGB in [0, 1]: divide 0..255 | solarize(floats + 255 * torch.eye(32), random)
 views from nan to nan; an operator takes RGB in [0, 1]: divide      | solarize(floats / 0, random)
@@ -160,4 +160,4 @@ def test_an_unknown_set_is_named_with_the_nearest(generator):
     with pytest.raises(InputError, match=r"^views: 'standart' is none of gentle, .*; did you mean 'standard'\?$"):
         augment(images, "standart", 32, generator)
     with pytest.raises(InputError, match=r"^views: 'patch' is none of gentle, .*; did you mean 'patches'\?$"):
-        views_of(images, "patch", 8, [generator])
+        draw_views(images, "patch", 8, [generator])

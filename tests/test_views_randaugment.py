@@ -5,15 +5,16 @@ from dataclasses import replace
 
 import pytest
 import torch
-from compilers import needs_compiler
+from compilers import UNOPTIMISED, needs_compiler
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms.v2 import functional as oracle
 
+from annulus.device import c_library
 from annulus.views import randaugment
+from annulus.views.batch_share import BatchShare
 from annulus.views.randaugment import CHANGES, MOVES, DrawnRandAugment, RandAugment
 from annulus.views.recipe import augment
 from annulus.views.settings import ViewSet
-from annulus.views.shown import Shown
 
 ANY = RandAugment(operators=1, magnitude=0.0, spread=0.0, probability=1.0)  # its settings concern its draws alone
 NEAREST = {"interpolation": InterpolationMode.NEAREST}
@@ -184,12 +185,13 @@ def test_values_that_are_no_colour_write_nothing_beside_the_table_of_levels(valu
     ],
 )
 def test_a_fault_in_c_is_seen_before_it_is_used(was, becomes, tmp_path, monkeypatch):
-    source, text = tmp_path / "randaugment.c", randaugment.SOURCE.read_text().replace("\n       SOLARIZE", " SOLARIZE")
+    text = randaugment.SOURCE.read_text().replace("\n       SOLARIZE", " SOLARIZE")
     assert text.count(was) == 1
-    source.write_text(text.replace(was, becomes))
-    assert randaugment.c_agrees(torch.device("cpu"))
-    monkeypatch.setattr(randaugment, "SOURCE", source)
-    assert not randaugment.c_agrees(torch.device("cpu"))
+    monkeypatch.setattr(c_library, "FLAGS", UNOPTIMISED)
+    for name, content, agrees in (("right", text, True), ("faulty", text.replace(was, becomes), False)):
+        monkeypatch.setattr(randaugment, "SOURCE", tmp_path / f"{name}.c")
+        randaugment.SOURCE.write_text(content)
+        assert randaugment.c_agrees(torch.device("cpu")) is agrees
 
 
 def test_operators_are_drawn_alike_often_and_magnitudes_about_the_chosen_one(generator):
@@ -222,5 +224,5 @@ def test_views_are_what_they_were_without_and_then_changed(size, generator):
     expected = params.apply(expected, params.draw(12, generator))
     assert torch.equal(augment(images, changing, size, generator.manual_seed(3)), expected)
     rows = torch.tensor([1, 4, 8])
-    some = augment(images[rows], changing, size, generator.manual_seed(3), Shown(rows, len(images)))
+    some = augment(images[rows], changing, size, generator.manual_seed(3), BatchShare(rows, len(images)))
     assert torch.equal(some, expected[rows])

@@ -14,15 +14,15 @@ from annulus.device import threads as pool
 from annulus.errors import InputError
 from annulus.views import colour, large
 from annulus.views import recipe as views
+from annulus.views.batch_share import BatchShare
 from annulus.views.blur import Blur, kernel_size
 from annulus.views.colour import ColourJitter
 from annulus.views.crop import LARGE as MATRICES_END
 from annulus.views.crop import Crop, CropBoxes, center_boxes, center_crop, middle, resized, resized_crop
-from annulus.views.drawn import numbered, pick
 from annulus.views.gaussian import gaussian_blur
+from annulus.views.parameters import numbered, pick
 from annulus.views.recipe import augment, center_view
 from annulus.views.settings import ViewSet
-from annulus.views.shown import Shown
 
 CROP = Crop(scale_min=0.2, scale_max=1.0, ratio_min=3 / 4, ratio_max=4 / 3)
 JITTER = ColourJitter(probability=0.8, brightness=0.4, contrast=0.4, saturation=0.4, hue=0.1, strength=1.0)
@@ -194,7 +194,7 @@ def test_a_view_does_not_depend_on_which_images_of_the_batch_lie_beside_it(in_c,
     whole = augment(images, "infomin", 64, seeded(5), sizes=sizes)
     for layout in (torch.contiguous_format, torch.channels_last):
         own = images[:1, :, :, :96].contiguous(memory_format=layout)
-        share = augment(own, "infomin", 64, seeded(5), Shown(torch.tensor([0]), 2), sizes=sizes)
+        share = augment(own, "infomin", 64, seeded(5), BatchShare(torch.tensor([0]), 2), sizes=sizes)
         torch.testing.assert_close(share[0], whole[0], atol=1e-6, rtol=0)
 
 
@@ -379,7 +379,7 @@ def test_a_part_equals_those_rows_of_the_whole_and_leaves_the_generator_where_it
     batch = len(photos)
     for rows in ([0, 1, 2, 3], range(4, batch), [], [1, 4, 5, batch - 1]):
         rows, part_generator = torch.tensor(rows, dtype=torch.int64), seeded(3)
-        part = augment(photos[rows], params, 16, part_generator, Shown(rows, batch))
+        part = augment(photos[rows], params, 16, part_generator, BatchShare(rows, batch))
         torch.testing.assert_close(part, whole[rows], atol=1e-6, rtol=0)
         assert torch.equal(part_generator.get_state(), whole_generator.get_state())
 

@@ -74,10 +74,10 @@ PRINTED = {
 @pytest.mark.usefixtures("in_float64")
 @pytest.mark.parametrize("space", PRINTED)
 def test_linear_spaces_are_the_printed_matrices_and_can_be_undone(space):
-    exact = SPACES[space].of_rgb(torch.eye(3).view(3, 3, 1, 1))[..., 0, 0].T
+    exact = SPACES[space].from_rgb(torch.eye(3).view(3, 3, 1, 1))[..., 0, 0].T
     torch.testing.assert_close(exact, torch.tensor(PRINTED[space]), atol=1e-3, rtol=0)
     assert torch.linalg.matrix_rank(exact) == 3
-    grey = SPACES[space].of_rgb(torch.full((1, 3, 1, 1), 0.5)).flatten()
+    grey = SPACES[space].from_rgb(torch.full((1, 3, 1, 1), 0.5)).flatten()
     torch.testing.assert_close(grey, torch.tensor([0.5, 0, 0]), atol=1e-7, rtol=0)
 
 
@@ -86,21 +86,21 @@ def test_hue_saturation_and_value_are_those_of_python_s_own_module(generator):
     images[0, :, 0] = images[0, :1, 0]  # greys
     images[0, :, 1, 0], images[0, 1, 1, 1] = 0, images[0, 0, 1, 1]  # black; two channels equal
     expected = by_pixel(images, lambda pixel: colorsys.rgb_to_hsv(*pixel))
-    torch.testing.assert_close(SPACES["hsv"].of_rgb(images), expected)
+    torch.testing.assert_close(SPACES["hsv"].from_rgb(images), expected)
 
 
 def test_xyz_is_half_way_to_lab(generator):
     images = torch.rand(2, 3, 5, 6, generator=generator, dtype=torch.float64)
-    ratios = SPACES["xyz"].of_rgb(images) / torch.tensor(WHITE, dtype=torch.float64).view(1, 3, 1, 1)
+    ratios = SPACES["xyz"].from_rgb(images) / torch.tensor(WHITE, dtype=torch.float64).view(1, 3, 1, 1)
     torch.testing.assert_close(116 * ratios[:, 1] ** (1 / 3) - 16, by_pixel(images)[:, 0], atol=1e-4, rtol=0)
-    torch.testing.assert_close(SPACES["xyz"].of_rgb(torch.ones(1, 3, 1, 1)).flatten(), torch.tensor(WHITE))
+    torch.testing.assert_close(SPACES["xyz"].from_rgb(torch.ones(1, 3, 1, 1)).flatten(), torch.tensor(WHITE))
 
 
 @pytest.mark.parametrize("space", SPACES)
 def test_no_space_changes_its_images_or_rounds_them(space, generator):
     images = torch.rand(2, 3, 4, 4, generator=generator)
-    before, plain = images.clone(), SPACES[space].of_rgb(images)
+    before, plain = images.clone(), SPACES[space].from_rgb(images)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        torch.testing.assert_close(SPACES[space].of_rgb(images), plain, atol=5e-4, rtol=0)
-    assert SPACES[space].of_rgb(images.bfloat16()).dtype == torch.float32
+        torch.testing.assert_close(SPACES[space].from_rgb(images), plain, atol=5e-4, rtol=0)
+    assert SPACES[space].from_rgb(images.bfloat16()).dtype == torch.float32
     assert torch.equal(images, before)

@@ -8,7 +8,7 @@ from annulus.errors import InputError
 from annulus.files.store import Resident
 from annulus.views import splits
 from annulus.views.spaces import SPACES, rgb_to_lab
-from annulus.views.splits import ColourSplit, FrequencySplit, channel_statistics, split_of
+from annulus.views.splits import ColourSplit, FrequencySplit, channel_statistics, parse_split
 
 LAB = ColourSplit("lab")
 
@@ -18,7 +18,7 @@ def test_a_colour_split_is_the_first_channel_and_the_other_two(space, generator)
     images = torch.rand(2, 3, 6, 7, generator=generator)
     first, rest = ColourSplit(space)(images)
     assert (first.shape[1], rest.shape[1]) == ColourSplit(space).planes == (1, 2)
-    assert torch.equal(torch.cat([first, rest], dim=1), SPACES[space].of_rgb(images))
+    assert torch.equal(torch.cat([first, rest], dim=1), SPACES[space].from_rgb(images))
 
 
 @pytest.mark.parametrize("sigma", [0.3, 0.7, 1.0, 2.0])
@@ -32,15 +32,15 @@ def test_low_is_the_blurred_image_and_low_and_high_add_up_to_the_image(sigma, ge
 
 
 def test_a_split_is_described_by_one_key_and_nothing_else_is_one():
-    assert split_of(None) is None
-    assert split_of({"space": "lab"}) == LAB
-    assert split_of({"sigma": 2.0}) == FrequencySplit(2.0)
+    assert parse_split(None) is None
+    assert parse_split({"space": "lab"}) == LAB
+    assert parse_split({"sigma": 2.0}) == FrequencySplit(2.0)
     for described in ({}, {"space": "lab", "sigma": 1.0}, {"sigma": "1"}, "lab"):
         with pytest.raises(ValueError, match="expected null, a colour space, a sigma or a view generator"):
-            split_of(described)
+            parse_split(described)
     with pytest.raises(InputError, match="colour space 'luv' is none of lab, ydbdr"):
         ColourSplit("luv")
-    with pytest.raises(InputError, match="sigma 0 of a frequency split is no width; take more than 0 pixels"):
+    with pytest.raises(InputError, match="sigma 0 of a frequency split is not a width; take more than 0 pixels"):
         FrequencySplit(0.0)
 
 

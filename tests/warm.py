@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import traceback
 import weakref
 from contextlib import suppress
@@ -53,11 +54,17 @@ sys.exit(status)
 
 @cache
 def folder() -> Path:
-    """The folder of that `python`. Its server ends with this process."""
+    """Folder of that `python`, once its server is ready."""
     if sys.platform != "linux":
         return Path(sys.executable).parent
-    if SHARED in os.environ:
-        return Path(os.environ[SHARED])
+    place = Path(os.environ[SHARED]) if SHARED in os.environ else start()
+    while not (place / "ready").exists():
+        time.sleep(0.02)
+    return place
+
+
+def start() -> Path:
+    """Starts a server, which ends with this process, and returns its folder."""
     # No object that ends with its last reference: a fork of Python 3.14 drops exit handlers, and so the folder.
     place = tempfile.mkdtemp()
     python, address = Path(place, "python"), f"{place}/server"
@@ -66,8 +73,8 @@ def folder() -> Path:
     python.write_text(f'#!/bin/sh\nexec "{sys.executable}" -ISE "{client}" "$@"\n', encoding="utf-8")
     python.chmod(0o755)
     command = [sys.executable, __file__, address, str(python)]
-    server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
-    assert server.stdout.readline() == b"ready\n"
+    streams = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL}
+    server = subprocess.Popen(command, **streams, start_new_session=True)
     atexit.register(lambda: (server.kill(), server.wait(), shutil.rmtree(place)))
     return python.parent
 
@@ -84,7 +91,7 @@ def serve(address: str, python: str) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
         listener.listen()
-        print("ready", flush=True)
+        Path(address).with_name("ready").touch()
         while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
             client, _ = listener.accept()
             if os.fork() == 0:

@@ -3,42 +3,36 @@
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 
 import annulus
-from annulus.errors import InputError, nearest
-from annulus.late import uncollected
-
-# The module whose `main` a command calls, and its line of --help.
-COMMANDS = {
-    "look": ("annulus.look", "own images before any training: how many, which sizes, duplicates, a sheet of views"),
-    "report": ("annulus.report.command", "one page of all that was measured, beside the papers"),
-    "compare": ("annulus.compare.command", "two variants of the main line, number by number"),
-    "sweep": ("annulus.sweep.command", "all runs of a study in parallel, here or on a cluster"),
-    "presets": ("annulus.studies.presets.listing", "each row of the papers' tables that runs here"),
-    "preset": ("annulus.studies.presets.line", "the `dvc exp run` line of one such row, and its hours"),
-    "export": ("annulus.export.command", "an encoder for the Hugging Face Hub, transformers, timm and others"),
-    "picture": ("annulus.compare.picture", "the annulus around one image of the main line, as an SVG"),
-    "runs": ("annulus.compare.runs", "the workspace, HEAD and DVC's experiments side by side"),
-    "curve": ("annulus.compare.curve", "the learning curve of the last run in the terminal"),
-    "check-gpu": ("annulus.gpu.check", "what of the library is right and fast on this machine's GPU"),
-    "restore": ("annulus.pipeline.restore", "after a killed `dvc exp run`: parameters, locks and metrics as committed"),
-}
+from annulus.commands import LABORATORY, commands
+from annulus.errors import InputError, abridge, nearest
+from annulus.running.imports import uncollected
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Call one command, whose module is imported only now. A user's mistake is one sentence and exit status 1."""
-    parser = _parser()
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        raise SystemExit("ERROR: the working folder was deleted; change to another folder, then run again") from None
+    known = commands()
+    parser = _parser(known)
     arguments = parser.parse_args(argv)
-    if arguments.command is None:
-        parser.error(f"name a command: {', '.join(COMMANDS)}")
-    if arguments.command not in COMMANDS:
-        meant = nearest(arguments.command, COMMANDS)
+    name = arguments.command
+    if name is None:
+        parser.error(f"name a command: {', '.join(known)}")
+    if name in LABORATORY and name not in known:
         raise SystemExit(
-            f"ERROR: annulus has no command {arguments.command!r}{meant} (commands: {', '.join(COMMANDS)})"
+            f"ERROR: annulus {name} belongs to the laboratory, and this Python ({sys.executable}) has the library "
+            "alone; clone annulus, then run `make install` there"
         )
-    module, _ = COMMANDS[arguments.command]
+    if name not in known:
+        raise SystemExit(f"ERROR: annulus has no command {name!r}{nearest(name, known)} (commands: {', '.join(known)})")
+    module, _ = known[name]
     try:
         _call(module, arguments.arguments)
     except KeyboardInterrupt:
@@ -62,12 +56,20 @@ def _call(module: str, arguments: Sequence[str]) -> None:
     except InputError as error:
         raise SystemExit(f"ERROR: {error}") from None
     except BrokenPipeError:  # of `| head`: ends quietly
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more as it ends
+        _discard_output()
         raise SystemExit(1) from None
+    except OSError as error:
+        _discard_output()
+        place = "the output cannot be written" if error.filename is None else abridge(str(error.filename))
+        raise SystemExit(f"ERROR: {place}: {error.strerror or error}") from None
 
 
-def _parser() -> argparse.ArgumentParser:
-    lines = "\n".join(f"  {name:<10} {line}" for name, (_, line) in COMMANDS.items())
+def _discard_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more as it ends
+
+
+def _parser(known: Mapping[str, tuple[str, str]]) -> argparse.ArgumentParser:
+    lines = "\n".join(f"  {name:<10} {line}" for name, (_, line) in known.items())
     parser = argparse.ArgumentParser(
         prog="annulus",
         usage="annulus COMMAND ...",

@@ -1,4 +1,4 @@
-"""Sentences for a user: an exception without a traceback, its parts, and which optional packages are missing."""
+"""Error sentences: the exception that a user sees without a traceback, its parts, and missing optional packages."""
 
 import difflib
 import reprlib
@@ -11,9 +11,9 @@ from typing import Any
 
 
 class InputError(ValueError):
-    """Something that the user wrote or supplied cannot work.
+    """Invalid input: a parameter, an argument or a file that cannot be used.
 
-    The message names the value received, what was expected, and the way out.
+    The message names the value received, the expectation and the way out.
 
     >>> try:
     ...     annulus.negatives.Ring(inner=0.5, outer=0.1)
@@ -29,43 +29,47 @@ class _Short(reprlib.Repr):
         return super().repr_int(x, level) if x.bit_length() < 14_000 else "a number of thousands of digits"
 
 
-def shown(value: Any) -> str:
-    """A value as a sentence shows it: whole, or cut where it is long."""
-    short = _Short()  # never the whole of a value that anchors make endless
+def abridge(value: Any) -> str:
+    """Returns a value's repr, cut to 200 characters."""
+    short = _Short()  # YAML's anchors can make a value endless
     short.maxlevel, short.maxlist, short.maxdict, short.maxother, short.maxlong, short.maxstring = 2, 8, 8, 80, 80, 80
     text = short.repr(value)
     return text if len(text) <= 200 else f"{text[:200]}..."
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """`; did you mean 'ring'?` for the closest known word, or nothing when none is close."""
+    """Returns `; did you mean 'ring'?` with the closest known word, or an empty string when none is close."""
     close = difflib.get_close_matches(str(word), list(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-def require(room: str, extra: str, modules: Sequence[str]) -> None:
-    """Refuse to import `room`, such as annulus.report, where one of the modules is missing.
+def require(room: str, extra: str | None, modules: Sequence[str]) -> None:
+    """Raises ModuleNotFoundError if a module that `room` (such as annulus.look) imports is missing.
+
+    `extra` is the extra of annulus-ssl that installs the modules; None for a room that only a checkout has.
 
     Raises:
-        ModuleNotFoundError: with the modules that are missing and the extra of this package that brings them.
+        ModuleNotFoundError: with the missing modules and the extra that installs them.
     """
     missing = [module for module in modules if find_spec(module) is None]
     if missing:
+        elsewhere = (
+            f'; where annulus-ssl is installed, pip install "annulus-ssl[{extra}]"; elsewhere pip install '
+            f'"annulus-ssl[{extra}] @ git+https://ADDRESS", with the repository\'s address'
+        )
         # With the room as its name, `python -m` shows the sentence without a traceback.
         raise ModuleNotFoundError(
             f"{room} needs {' and '.join(missing)}, which this Python ({sys.executable}) has not; in a checkout "
-            "`make install` brings all, then `. .venv/bin/activate` takes it; where annulus-ssl is installed, "
-            f'pip install "annulus-ssl[{extra}]"; elsewhere pip install "annulus-ssl[{extra}] @ git+https://ADDRESS", '
-            "with the repository's address",
+            f"`make install` installs all, then `. .venv/bin/activate` activates it{elsewhere if extra else ''}",
             name=room,
         )
 
 
 def load_faiss() -> ModuleType:
-    """faiss, which its CPU build and its GPU build both bring.
+    """Imports faiss, from its CPU build or its GPU build.
 
     Raises:
-        ModuleNotFoundError: where neither is installed.
+        ModuleNotFoundError: if neither is installed.
     """
     if find_spec("faiss") is None:
         raise ModuleNotFoundError(

@@ -1,42 +1,27 @@
-"""Imports: public names when they are first asked for, so that one room does not import the others; torch at once."""
+"""Public names of a package: its `__init__.pyi` lists them, and each is imported when it is first asked for.
 
-import atexit
-import gc
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+So one room does not import the others, and type checkers read the same list.
+"""
+
+import re
+import sys
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+LINE = re.compile(r"^from (\S+) import (\w+) as \2$", re.MULTILINE)
 
-def late(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """A package's `__getattr__` and `__dir__`.
 
-    `homes` holds, by module of the package, the public names that the module defines; an empty text stands for the
-    module itself. Called in an `else` of `if TYPE_CHECKING`, so that type checkers know which names there are.
-    """
-    module_of = {name: module for module, names in homes.items() for name in names.split()}
-    rooms = [module for module, names in homes.items() if not names]
+def late(package: str) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
+    """Returns a package's `__all__`, `__getattr__` and `__dir__`."""
+    module = sys.modules[package]
+    table = module.__loader__.get_data(f"{module.__path__[0]}/__init__.pyi").decode()  # importing pathlib takes longer
+    homes = {name: home for home, name in LINE.findall(table)}
 
     def find(name: str) -> Any:
-        if name in rooms:
-            return import_module(f"{package}.{name}")
-        if name in module_of:
-            return getattr(import_module(f"{package}.{module_of[name]}"), name)
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        room = homes[name] == package
+        return import_module(f"{package}.{name}") if room else getattr(import_module(homes[name]), name)
 
-    return find, lambda: sorted([*rooms, *module_of])
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """For the first imports of a program: without Python's search for garbage, which takes a sixth of torch's import.
-
-    A million objects of modules stay; they would be searched twenty times, and once more as the program ends.
-    """
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        atexit.register(gc.unfreeze)  # else Triton takes what stays for leaks
-        gc.enable()
+    return [*homes], find, lambda: [*homes]

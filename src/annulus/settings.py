@@ -1,8 +1,7 @@
-"""Base of all settings: plain frozen dataclasses, each in the room that uses it, with its limits and its checks.
+"""Base of all settings: plain frozen dataclasses with limits and checks. Each stands in the room that uses it.
 
-`annulus.config` reads params.yaml into them; nothing here needs it. A limit is part of a field's type, so that whoever
-reads a file can refuse a value by its key, and one made by hand is refused where it is made; a rule between fields
-stands in the section's `__post_init__`.
+`annulus_lab.config` reads params.yaml into them. The type of a field holds its limits: the reader of a file names the
+key of a refused value, and the constructor checks settings made by hand. `__post_init__` checks rules between fields.
 """
 
 import operator
@@ -14,9 +13,9 @@ from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_
 
 from annotated_types import Ge, Gt, Le, Lt
 
-from annulus.errors import InputError, shown
+from annulus.errors import InputError, abridge
 
-# Beyond these limits a number overflows, or no machine holds what it asks for.
+# Beyond these limits a number overflows, or needs more memory than any machine has.
 Fraction = Annotated[float, Ge(0), Le(1)]
 Share = Annotated[float, Ge(0), Lt(1)]
 Done = Annotated[float, Ge(0), Le(1.000001)]  # of training: 11 parts of 1/11 add up to more than 1
@@ -29,19 +28,19 @@ ClusterCount = Annotated[int, Ge(2), Le(2**24)]
 Width = Annotated[int, Ge(1), Le(2**16)]  # numbers of an embedding or a layer
 Depth = Annotated[int, Ge(1), Le(100)]  # layers
 Rows = Annotated[int, Ge(1), Le(2**24)]  # of a batch, a queue, a table of pairs; negatives of a query
-Repeats = Annotated[int, Ge(1), Le(1000)]  # whose results are kept side by side
+Repeats = Annotated[int, Ge(1), Le(1000)]  # their results are stored side by side
 
 LIMITS = {Ge: ("from", operator.ge), Gt: ("above", operator.gt), Le: ("to", operator.le), Lt: ("below", operator.lt)}
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A limit of a field's type that is a function: it raises InputError for a value that is outside."""
+    """A limit of a field's type as a function: `check` raises InputError for a value outside."""
 
     check: Callable[[Any], None]
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-        """The limit in pydantic's form."""
+        """Returns pydantic's schema of the limit."""
         function = {"type": "no-info", "function": self._checked}
         return {"type": "function-after", "schema": handler(source), "function": function}
 
@@ -51,9 +50,9 @@ class Rule:
 
 
 class Section:
-    """A section of params.yaml: a frozen dataclass whose file form refuses unknown keys and other types.
+    """Base of a section of params.yaml: a frozen dataclass. A file with unknown keys or other types is refused.
 
-    A file must hold every key, whatever has a default; with `optional` it may lack those that have one.
+    A file must hold every key. With `optional` it may omit keys that have a default.
     """
 
     optional: ClassVar[bool] = False
@@ -61,27 +60,28 @@ class Section:
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-        """The file's keys and values make the section.
+        """Returns pydantic's schema, which builds the section from the file's keys and values.
 
         Raises:
-            InputError: when the class is no dataclass, and so has no fields.
+            InputError: if the class is not a dataclass.
         """
         if not is_dataclass(cls):
             raise InputError(
-                f"{cls.__module__}: {cls.__name__} is no dataclass, so that params.yaml has no keys for it; write "
+                f"{cls.__module__}: {cls.__name__} is not a dataclass, so params.yaml has no keys for it; write "
                 "@dataclass(frozen=True) above the class"
             )
         schema = handler(source)
-        schema["strict"] = False  # of the section, not of its values: pydantic would take no keys and values
+        schema["strict"] = False  # for the section, not for its values: a strict section accepts no mapping
         for field in schema["schema"]["fields"]:
             if field["schema"]["type"] == "default" and not cls.optional:
                 field["schema"] = field["schema"]["schema"]
         return schema
 
     def __post_init__(self) -> None:
-        """
+        """Checks each field against the limits or the choices of its type.
+
         Raises:
-            InputError: with the first field that is outside the limits of its type, or none of its choices.
+            InputError: with the first invalid field.
         """
         for name, hint in _hints(type(self)).items():
             check_value(name, getattr(self, name), hint)
@@ -94,16 +94,16 @@ def _hints(section: type[Section]) -> dict[str, Any]:
 
 
 def check_value(name: str, value: Any, hint: Any) -> None:
-    """Refuse a value that is outside the limits of a type, or none of its choices.
+    """Raises InputError unless the value is within the limits of a type, or one of its choices.
 
     Raises:
-        InputError: with the value and what is expected.
+        InputError: with the value and the expectation.
     """
     arguments = get_args(hint)
     if type(None) in arguments and value is not None:  # T | None
         return check_value(name, value, arguments[0])
     if get_origin(hint) is Literal and value not in arguments:
-        raise InputError(f"{name} {shown(value)}: give one of {', '.join(map(str, arguments))}")
+        raise InputError(f"{name} {abridge(value)}: give one of {', '.join(map(str, arguments))}")
     if get_origin(hint) is Annotated and arguments[0] in (int, float):
         number, *limits = arguments
         ordered = [limit for limit in limits if type(limit) in LIMITS]
@@ -111,7 +111,7 @@ def check_value(name: str, value: Any, hint: Any) -> None:
         accepted = isinstance(value, Integral if number is int else Real) and not isinstance(value, bool)  # NumPy's too
         if not (accepted and all(holds(value, border) for _, holds, border in borders)):
             ranges = "".join(f" {word} {border:,}" for word, _, border in borders)
-            raise InputError(f"{name} {shown(value)}: give a {'whole ' if number is int else ''}number{ranges}")
+            raise InputError(f"{name} {abridge(value)}: give a {'whole ' if number is int else ''}number{ranges}")
         for rule in limits:
             if isinstance(rule, Rule):
                 rule.check(value)

@@ -1,4 +1,4 @@
-"""The algorithms' metrics -> one table, the papers' numbers beside those measured here; further differences of rows."""
+"""Metrics of the algorithms -> one table beside the papers' numbers, and further differences of rows."""
 
 import argparse
 from collections.abc import Mapping
@@ -6,15 +6,18 @@ from typing import Any
 
 from annulus.errors import InputError
 from annulus.files.results import write_table
-from annulus.pipeline.stage import Results, run_resolved
-from annulus.studies.papers import Rows, as_text, comparison_table, in_pairs, pairs_as_text
+from annulus_lab.pipeline.stage import Results, run_resolved
+from annulus_lab.studies.oracle_share import with_shares
+from annulus_lab.studies.papers import StudyRows, as_text, comparison_table, in_pairs, pairs_as_text
 
 PATHS = ["rows", "right", "table", "pairs"]
 
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
-    scale, rows = settings["scale"], Rows(paths.rows, paths.right, least=min(2, len(settings["seeds"])))
+    scale, rows = settings["scale"], StudyRows(paths.rows, paths.right, least=min(2, len(settings["seeds"])))
     table = comparison_table(settings["tables"], rows, scale)
+    if "oracle" in settings:
+        table = with_shares(table, settings["tables"], rows, settings["oracle"])
     pairs = in_pairs(settings["pairs"], rows, scale)
     if not pairs and all(row["verdict"] == "base" for row in table):
         raise InputError(f"{paths.rows}: nothing to compare has run yet; run a row and its base, each with two seeds")

@@ -1,14 +1,14 @@
-"""One algorithm: the study's images -> accuracies and bound of each seed, and which test images were right."""
+"""One algorithm: the study's images -> accuracies and bound of each seed, and its right test images."""
 
 import argparse
 from collections.abc import Mapping
 from typing import Any
 
 from annulus.files.right import write_right
-from annulus.pipeline.stage import Results, run_resolved
-from annulus.studies.measured import CLOSENESS
-from annulus.studies.outcomes import ACCURACIES, right_by_seed
-from annulus.studies.runs import Trial, Trials, load_splits, trial_of
+from annulus_lab.pipeline.stage import Results, run_resolved
+from annulus_lab.studies.measured import CLOSENESS
+from annulus_lab.studies.outcomes import ACCURACIES, right_by_seed
+from annulus_lab.studies.runs import Trial, Trials, build_trial, load_splits
 
 PATHS = ["images", "metrics", "right"]
 
@@ -16,15 +16,15 @@ MEASURED = [*ACCURACIES, "loss_nats", "bound_nats", "ceiling_nats", "epochs"]
 
 
 def runs(settings: Mapping[str, Any]) -> dict[int, Trial]:
-    """Trials of the stage, by seed; `annulus sweep` reads them too."""
+    """Trials of the stage, by seed; `annulus sweep` calls it too."""
     views = settings.get("closeness_views")
-    return {seed: trial_of(settings["run"], seed, closeness_views=views) for seed in settings["seeds"]}
+    return {seed: build_trial(settings["run"], seed, closeness_views=views) for seed in settings["seeds"]}
 
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     outcomes = Trials(load_splits(paths.images)).run(runs(settings))
     write_right(paths.right, right_by_seed(outcomes))
-    return Results.of_seeds(
+    return Results.by_seed(
         {
             seed: {name: outcome.metrics[name] for name in MEASURED}
             | {name: outcome.metrics[name] for name in CLOSENESS if name in outcome.metrics}

@@ -1,6 +1,6 @@
 """Rows in pieces of minutes, on a machine without DVC, MLflow and network: `python stages cifar10/pieces ARCHIVE OUT`.
 
-Call it again until all runs are done: each resumes; a finished one is read from .annulus. OUT is as metrics/cifar10.
+Call it again until all runs are done. Each run resumes; a finished run comes from .annulus. OUT gets a study's metrics.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from annulus.config.file import parse_tree, read_tree
+from annulus_lab.config.tree import parse_tree, read_tree
 
 STAGES, WORK, IMAGES = Path(__file__).resolve().parents[1], Path("data/cifar10_pieces"), Path("data/cifar10_images")
 
@@ -25,22 +25,26 @@ def main() -> None:
     parser.add_argument("runs", nargs="*", default=["IR-nce/0", "MoCo/0", "RING+anneal/0", "MoCoRing/0"])
     parser.add_argument("--seconds", type=float, default=480, help="of this call (default: 480)")
     parser.add_argument("--set", type=lambda text: parse_tree(text, "--set"), default={}, help="as {scale: cpu}")
-    asked, start = parser.parse_args(), time.monotonic()
+    arguments, start = parser.parse_args(), time.monotonic()
     if not IMAGES.exists():
         try:
-            shutil.unpack_archive(asked.archive, IMAGES.with_suffix(".part"), "tar", filter="data")
+            shutil.unpack_archive(arguments.archive, IMAGES.with_suffix(".part"), "tar", filter="data")
         except (OSError, TypeError) as error:  # before 3.11.4 Python has no such filter
-            parser.error(f"{asked.archive} is no tar that can be unpacked (by Python 3.11.4 or newer): {error}")
+            parser.error(f"cannot unpack {arguments.archive} as a tar (with Python 3.11.4 or newer): {error}")
         IMAGES.with_suffix(".part").rename(IMAGES)
     study, changed = read_tree(STAGES / "cifar10/params.yaml"), WORK.with_suffix(".yaml")  # JSON is YAML too
-    changed.write_text(json.dumps(study | {"scale": "gpu"} | asked.set), encoding="utf-8")
+    changed.write_text(json.dumps(study | {"scale": "gpu"} | arguments.set), encoding="utf-8")
     run("cifar10/settings", params="params.yaml", study=changed, settings=WORK / "settings")
     described = WORK / "settings/images.json"
     images = WORK / f"images-{hashlib.sha256(described.read_bytes()).hexdigest()[:16]}"  # other settings, other images
     if not (images / "test.safetensors").exists():
         run("study_images", settings=described, images=images)
-    with ThreadPoolExecutor(2) as pool:  # one run leaves a GPU waiting
-        print("\n".join(pool.map(lambda name: piece(start + asked.seconds, images, asked.out, name), asked.runs)))
+    with ThreadPoolExecutor(2) as pool:  # a single run does not fill a GPU
+        print(
+            "\n".join(
+                pool.map(lambda name: piece(start + arguments.seconds, images, arguments.out, name), arguments.runs)
+            )
+        )
 
 
 def piece(until: float, images: Path, out: Path, name: str) -> str:
@@ -49,7 +53,7 @@ def piece(until: float, images: Path, out: Path, name: str) -> str:
     try:
         run("algorithms/train", until - time.monotonic(), **inputs, **results)
     except subprocess.TimeoutExpired:
-        return f"{name}: goes on with the next call"
+        return f"{name}: continues with the next call"
     return f"{name}: done"
 
 

@@ -1,17 +1,19 @@
-"""The parameters -> settings of the images, each row and the table; the rows and tables are those of `algorithms`."""
+"""Parameters -> settings of the images, each row and the table; rows and tables come from `algorithms`."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from annulus.config.params import Names
-from annulus.config.resolved import IMAGES, RUN, resolved
 from annulus.errors import InputError
-from annulus.studies.settings_files import write_settings
-from annulus.studies.study import OwnStudy, Study, StudyParams
-from annulus.studies.tables import RowsParams, row_at
+from annulus_lab.config.params import Names
+from annulus_lab.config.resolved import IMAGES, RUN, resolved
+from annulus_lab.studies.rows_params import RowsParams, row_at
+from annulus_lab.studies.settings_files import write_settings
+from annulus_lab.studies.study import OwnStudy, Study, StudyParams
 
 ALGORITHMS = Path("stages/algorithms/params.yaml")
+
+READERS = {"images": "study_images", "rows": "algorithms/train", "table": "algorithms/table"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,4 +47,4 @@ def main(study: Study) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    write_settings(main, Study)
+    write_settings(main, Study, READERS)

@@ -1,4 +1,4 @@
-"""Images with a class for each pixel -> a picture of some of them above their masks."""
+"""Images with a class for each pixel -> a picture of some images above their masks."""
 
 import argparse
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from annulus.evals.mask_pictures import mask_sheet
 from annulus.files.images import load_images
 from annulus.files.results import write_bytes
 from annulus.files.sheets import png
-from annulus.pipeline.stage import Results, run_resolved
+from annulus_lab.pipeline.stage import Results, run_resolved
 
 PATHS = ["segmented", "masks"]
 

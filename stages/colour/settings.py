@@ -1,19 +1,21 @@
-"""The study's parameters -> settings of its images and runs: a file for each data set, and one for all spaces."""
+"""Parameters of the study -> settings of its images and runs: a file for each data set, and one for all spaces."""
 
 from dataclasses import dataclass
 from typing import Any
 
-from annulus.config.params import Names, kinds, plain
-from annulus.config.resolved import IMAGES, RUN, resolved
 from annulus.evals.segmentation import SegmentationSettings
 from annulus.settings import Section, Steps
-from annulus.studies.settings_files import write_settings
-from annulus.studies.study import Settings, Study, StudyParams
+from annulus_lab.config.params import Names, kinds, plain
+from annulus_lab.config.resolved import IMAGES, RUN, resolved
+from annulus_lab.studies.settings_files import write_settings
+from annulus_lab.studies.study import Settings, Study, StudyParams
+
+READERS = {"images": "study_images", "spaces": "colour/spaces", "pictures": "colour/pictures"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sets(Section):
-    """For each scale, the training images with a class each, and those with a class for each pixel."""
+class ColourSets(Section):
+    """For each scale, the training images with one class, and the images with a class for each pixel."""
 
     labelled: dict[str, Settings]
     segmented: dict[str, Settings]
@@ -33,7 +35,7 @@ class ColourParams(StudyParams):
 
     held_out_pairs: Steps
     spaces: dict[str, Names]
-    sets: Sets
+    sets: ColourSets
     decoders: dict[str, SegmentationSettings]
     pictures: dict[str, PictureParams]
 
@@ -41,7 +43,7 @@ class ColourParams(StudyParams):
 def main(study: Study) -> dict[str, Any]:
     own = study.read(ColourParams)
     scale, seed = own.scale, own.seeds[0]
-    sets = {name: study.value_at_scale(getattr(own.sets, name), f"sets.{name}") for name in kinds(Sets)}
+    sets = {name: study.value_at_scale(getattr(own.sets, name), f"sets.{name}") for name in kinds(ColourSets)}
     images = {
         f"images/{name}": resolved(study.variant(f"sets.{name}.{scale}", settings, seed), IMAGES)
         for name, settings in sets.items()
@@ -57,4 +59,4 @@ def main(study: Study) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    write_settings(main, Study)
+    write_settings(main, Study, READERS)

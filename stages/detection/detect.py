@@ -7,12 +7,12 @@ from typing import Any
 
 from annulus.files.results import write_bytes
 from annulus.files.sheets import png
-from annulus.pipeline.stage import Results, run_resolved
-from annulus.studies.detection.annotated import Detection
-from annulus.studies.detection.detected import metrics_row
-from annulus.studies.detection.detection_tables import VARIANTS
-from annulus.studies.detection.detector_runs import SHOWN, detector_state, evaluate_detector, run_encoders
-from annulus.studies.detection.pictures import grid
+from annulus_lab.pipeline.stage import Results, run_resolved
+from annulus_lab.studies.detection.annotated import Detection
+from annulus_lab.studies.detection.detected import metrics_row
+from annulus_lab.studies.detection.detection_grid import grid
+from annulus_lab.studies.detection.detection_tables import VARIANTS
+from annulus_lab.studies.detection.detector_runs import SHOWN, detector_state, evaluate_detector, run_encoders
 
 PATHS = ["scenes", "main", "uniform", "untrained", "metrics", "pictures"]
 

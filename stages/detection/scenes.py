@@ -1,4 +1,4 @@
-"""Pictures with annotations -> a folder as COCO, VOC or LVIS are distributed; of real ones, where they are."""
+"""Annotated pictures -> a folder in the layout of COCO, VOC or LVIS; for real pictures, the name of their folder."""
 
 import argparse
 import json
@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from annulus.config.params import filled
 from annulus.files.results import write_text
-from annulus.pipeline.stage import Results, run_resolved
 from annulus.running.checkpoint import hash_files
-from annulus.studies.detection.layouts import write_scenes
-from annulus.studies.detection.scenes_params import SceneParams
-from annulus.studies.detection.splits import annotation_files, read_splits
+from annulus_lab.config.params import filled
+from annulus_lab.pipeline.stage import Results, run_resolved
+from annulus_lab.studies.detection.layouts import write_scenes
+from annulus_lab.studies.detection.scenes_params import SceneParams
+from annulus_lab.studies.detection.splits import annotation_files, read_splits
 
 PATHS = ["scenes"]
 
@@ -26,7 +26,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
         name: {"pictures": len(split.pictures), "objects": sum(len(one.instances) for one in split.pictures)}
         for name, split in zip(("train", "test"), splits, strict=True)
     }
-    # Pictures that lie elsewhere: their annotations by content, so that no state of others is gone on from.
+    # For pictures elsewhere the digest of the annotations, so that no run resumes from other annotations.
     content = {} if root is None else {"annotations": hash_files(*annotation_files(Path(root), kind))}
     described = {"root": root, "kind": kind} | counts | content
     write_text(paths.scenes / "scenes.json", json.dumps(described, indent=2) + "\n")

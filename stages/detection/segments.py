@@ -1,4 +1,4 @@
-"""A task's scenes and all encoders -> mean IoU of a decoder of each variant's and seed's maps, gains, and a picture."""
+"""Scenes of a task and all encoders -> mean IoU of a decoder of each variant and seed, gains, and a picture."""
 
 import argparse
 from collections.abc import Mapping
@@ -8,11 +8,11 @@ from typing import Any
 from annulus.evals.mask_pictures import predicted_sheet
 from annulus.files.results import write_bytes
 from annulus.files.sheets import png
-from annulus.pipeline.stage import Results, run_resolved
-from annulus.studies.detection.detected import metrics_row
-from annulus.studies.detection.detection_tables import VARIANTS
-from annulus.studies.detection.detector_runs import SHOWN, run_encoders
-from annulus.studies.detection.semantic import evaluate_segmentation, semantic
+from annulus_lab.pipeline.stage import Results, run_resolved
+from annulus_lab.studies.detection.detected import metrics_row
+from annulus_lab.studies.detection.detection_tables import VARIANTS
+from annulus_lab.studies.detection.detector_runs import SHOWN, run_encoders
+from annulus_lab.studies.detection.semantic import evaluate_segmentation, semantic
 
 PATHS = ["scenes", "main", "uniform", "untrained", "metrics", "pictures"]
 

@@ -1,25 +1,41 @@
-"""The study's and the main line's parameters -> settings of scenes, tasks and the table."""
+"""Parameters of the study and of the main line -> settings of scenes, tasks and the table."""
 
+import logging
+from pathlib import Path
 from typing import Any
 
-from annulus.config.params import plain
-from annulus.errors import InputError, nearest, shown
-from annulus.studies.detection.scenes_params import SceneParams
-from annulus.studies.detection.study import read_study
-from annulus.studies.detection.tasks import ScenesParams, segments_settings, task_settings
-from annulus.studies.settings_files import write_settings
-from annulus.studies.study import MainStudy, OwnStudy
-from annulus.studies.transfer.target_tables import SELECTORS
+from annulus.errors import InputError, abridge, nearest
+from annulus_lab.config.params import plain
+from annulus_lab.studies.detection.detection_study import read_study
+from annulus_lab.studies.detection.scenes_params import SceneParams
+from annulus_lab.studies.detection.tasks import ScenesParams, segments_settings, task_settings
+from annulus_lab.studies.settings_files import write_settings
+from annulus_lab.studies.study import MainStudy, OwnStudy
+from annulus_lab.studies.transfer.target_tables import SELECTORS
+
+READERS = {
+    "scenes": "detection/scenes",
+    "tasks": "detection/detect",
+    "segments": "detection/segments",
+    "table": "detection/table",
+}
+
+log = logging.getLogger("annulus")
 
 
 def main(study: MainStudy) -> dict[str, Any]:
     params = read_study(study)
-    encoders = OwnStudy(study.path.parent.parent / "transfer/params.yaml")  # beside the main line's
+    encoders = OwnStudy(study.path.parents[1] / "transfer/params.yaml")  # beside the main line's
     if lacking := [seed for seed in study.seeds if seed not in encoders.params.seeds]:
         raise InputError(
-            f"{study.path}: seeds: {encoders.path} has no encoder of {shown(lacking)}; take some of its seeds, "
-            f"{shown(encoders.params.seeds)}, or add what is lacking there"
+            f"{study.path}: seeds: {encoders.path} has no encoder of {abridge(lacking)}; take some of its seeds, "
+            f"{abridge(encoders.params.seeds)}, or add what is lacking there"
         )
+    for path in (Path("data/main/encoders"), Path("stages/transfer/data/encoders")):
+        if not path.is_dir():  # DVC's own error does not name the command that makes it
+            log.warning(
+                "WARNING: %s is missing; `make repro`, `make study STUDY=transfer ARGS=encoders` make them", path
+            )
     drawn = plain(study.section("drawn", SceneParams))
     scenes = study.section("scenes", ScenesParams)
     own = {"engine": params.engine, "scale": study.params.scale, "seeds": study.seeds}
@@ -39,4 +55,4 @@ def main(study: MainStudy) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    write_settings(main, MainStudy)
+    write_settings(main, MainStudy, READERS)

@@ -1,4 +1,4 @@
-"""Pairs of patches at each offset: the large images -> information that the pairs share, and probes on two sets."""
+"""Pairs of patches at each offset: the large images -> shared information of the pairs, and probes on two sets."""
 
 import argparse
 from collections.abc import Mapping
@@ -6,11 +6,11 @@ from typing import Any
 
 from annulus.device.device import pick_device
 from annulus.files.results import write_table
-from annulus.pipeline.stage import Results, run_resolved
 from annulus.running.workers import ResumableTasks
-from annulus.studies.distance.offsets import OffsetInputs, evaluate_offset, training_state
-from annulus.studies.measured import Outcome
-from annulus.studies.outcomes import metrics_row
+from annulus_lab.pipeline.stage import Results, run_resolved
+from annulus_lab.studies.distance.offsets import OffsetInputs, evaluate_offset, training_state
+from annulus_lab.studies.measured import Outcome
+from annulus_lab.studies.outcomes import metrics_row
 
 PATHS = ["large", "first", "second", "offsets"]
 

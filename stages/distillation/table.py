@@ -1,4 +1,4 @@
-"""Students' accuracies -> the table beside the paper's, further differences, the picture of correlations."""
+"""Accuracies of the students -> a table, further differences, and a picture of correlations."""
 
 import argparse
 from collections.abc import Mapping
@@ -6,10 +6,10 @@ from typing import Any
 
 from annulus.errors import InputError
 from annulus.files.results import write_table
-from annulus.pipeline.stage import Results, run_resolved
-from annulus.studies.distillation.correlation import differences as from_teacher
-from annulus.studies.distillation.correlation import save_picture
-from annulus.studies.distillation.table import Students, differences, rows, teacher_row
+from annulus_lab.pipeline.stage import Results, run_resolved
+from annulus_lab.studies.distillation.correlation import differences as from_teacher
+from annulus_lab.studies.distillation.correlation import save_picture
+from annulus_lab.studies.distillation.distillation_tables import Students, differences, rows, teacher_row
 
 PATHS = ["images", "teachers", "students", "rows", "right", "table", "pairs", "correlations"]
 
@@ -26,11 +26,12 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
         pairs += [row | setting for row in differences(students, pair["name"], settings["comparisons"])]
     if not table:
         raise InputError(f"{paths.rows}: nothing to compare has run yet; run `student@pair0-LOSS` of a loss")
-    shown = settings["shown"]
+    picture = settings["shown"]
     students = {
-        loss: paths.students / f"{shown['name']}.{loss}" / f"{shown['seed']}.safetensors" for loss in shown["losses"]
+        loss: paths.students / f"{picture['name']}.{loss}" / f"{picture['seed']}.safetensors"
+        for loss in picture["losses"]
     }
-    teacher = paths.teachers / f"{shown['teacher']}.safetensors"
+    teacher = paths.teachers / f"{picture['teacher']}.safetensors"
     save_picture(from_teacher(paths.images / "test.safetensors", teacher, students), paths.correlations)
     write_table(paths.table, table)
     write_table(paths.pairs, pairs, columns=["pair", "loss", "base"])

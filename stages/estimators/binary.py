@@ -1,14 +1,14 @@
-"""The binary example: alpha-CPC and alpha-ML-CPC over m in closed form, and the same by simulation."""
+"""Binary example: alpha-CPC and alpha-ML-CPC over m in closed form and by simulation."""
 
 import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from annulus.config.params import filled
 from annulus.files.results import write_table
-from annulus.pipeline.stage import Results, run_resolved
-from annulus.studies.estimators.binary import batch_rows
-from annulus.studies.estimators.params import BinaryParams
+from annulus_lab.config.params import filled
+from annulus_lab.pipeline.stage import Results, run_resolved
+from annulus_lab.studies.estimators.binary import batch_rows
+from annulus_lab.studies.estimators.estimators_params import BinaryParams
 
 PATHS = ["points"]
 

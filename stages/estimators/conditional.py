@@ -1,17 +1,17 @@
-"""NCE and CNCE of the two-dimensional toy: estimates by the share of the points that negatives come from."""
+"""NCE and CNCE of the two-dimensional toy: estimates by the share of the points that give negatives."""
 
 import argparse
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from annulus.config.params import filled
 from annulus.files.results import write_table
-from annulus.pipeline.stage import Results, run_resolved
 from annulus.running.workers import ResumableTasks
-from annulus.studies.estimators.conditional import digits, rows, train_variant
-from annulus.studies.estimators.params import ConditionalParams
-from annulus.studies.estimators.toys import SumOfGaussians
+from annulus_lab.config.params import filled
+from annulus_lab.pipeline.stage import Results, run_resolved
+from annulus_lab.studies.estimators.conditional import digits, rows, train_variant
+from annulus_lab.studies.estimators.estimators_params import ConditionalParams
+from annulus_lab.studies.estimators.toys import SumOfGaussians
 
 PATHS = ["points"]
 
@@ -19,11 +19,11 @@ PATHS = ["points"]
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     params = filled(ConditionalParams, settings["params"])
     tasks = ResumableTasks("conditional", train_variant)
-    # One trains all seeds together.
+    # One task trains all seeds together.
     estimates = tasks.run({name: replace(params, variants={name: one}) for name, one in params.variants.items()})
     information = digits(SumOfGaussians().information)
-    of_all = {"seeds": len(params.seeds), "information_nats": information, "scale": settings["scale"]}
-    write_table(paths.points, [row | of_all for name, nats in estimates.items() for row in rows(name, params, nats)])
+    shared = {"seeds": len(params.seeds), "information_nats": information, "scale": settings["scale"]}
+    write_table(paths.points, [row | shared for name, nats in estimates.items() for row in rows(name, params, nats)])
     return Results({}, written=tasks.done)
 
 

@@ -1,14 +1,14 @@
-"""Every bound with the ideal critic, over the true information: its own loss, without any training."""
+"""Every bound with the ideal critic, over the true information, without training."""
 
 import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from annulus.config.params import filled
 from annulus.files.results import write_table
-from annulus.pipeline.stage import Results, run_resolved
-from annulus.studies.estimators.ideal import at_level
-from annulus.studies.estimators.params import IdealParams
+from annulus_lab.config.params import filled
+from annulus_lab.pipeline.stage import Results, run_resolved
+from annulus_lab.studies.estimators.estimators_params import IdealParams
+from annulus_lab.studies.estimators.ideal import at_level
 
 PATHS = ["points"]
 

@@ -1,10 +1,10 @@
-"""The study's parameters -> settings of each table and figure: a file for each."""
+"""Parameters of the study -> settings of each table and figure: a file for each."""
 
 from dataclasses import dataclass
 from typing import Any
 
-from annulus.config.params import Name, plain
-from annulus.studies.estimators.params import (
+from annulus_lab.config.params import Name, plain
+from annulus_lab.studies.estimators.estimators_params import (
     BinaryParams,
     ConditionalParams,
     GaussiansParams,
@@ -12,8 +12,17 @@ from annulus.studies.estimators.params import (
     StaircaseParams,
     TheoremsParams,
 )
-from annulus.studies.settings_files import write_settings
-from annulus.studies.study import OwnParams, OwnStudy
+from annulus_lab.studies.settings_files import write_settings
+from annulus_lab.studies.study import OwnParams, OwnStudy
+
+READERS = {
+    "gaussians": "estimators/gaussians",
+    "binary": "estimators/binary",
+    "staircases": "estimators/staircase",
+    "conditional": "estimators/conditional",
+    "ideal": "estimators/ideal",
+    "theorems": "estimators/theorems",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,10 +44,10 @@ def main(study: OwnStudy) -> dict[str, Any]:
     params = study.read(EstimatorsParams)
     sections = {name: study.section(name, type(getattr(params, name))) for name in SECTIONS}
     for name in params.staircases:
-        sections[f"staircase-{name}"] = study.section(f"staircases.{name}", StaircaseParams)
+        sections[f"staircases/{name}"] = study.section(f"staircases.{name}", StaircaseParams)
     own = {"scale": params.scale, "seeds": params.seeds}
     return {name: own | {"params": plain(section)} for name, section in sections.items()}
 
 
 if __name__ == "__main__":
-    write_settings(main, OwnStudy)
+    write_settings(main, OwnStudy, READERS)

@@ -1,4 +1,4 @@
-"""CPC and ML-CPC at several alphas following information that rises in steps: their curves, and each level's end."""
+"""CPC and ML-CPC at several alphas under information that rises in steps: their curves, and each level's end."""
 
 import argparse
 import logging
@@ -8,13 +8,13 @@ from typing import Any
 
 import torch
 
-from annulus.config.params import filled
 from annulus.device.device import pick_device
 from annulus.files.results import write_table
-from annulus.pipeline.stage import Results, run_resolved
 from annulus.running.workers import ResumableTasks
-from annulus.studies.estimators.params import StaircaseParams, first_of
-from annulus.studies.estimators.staircase import BOUNDS, curve, ends, follow, warnings_for
+from annulus_lab.config.params import filled
+from annulus_lab.pipeline.stage import Results, run_resolved
+from annulus_lab.studies.estimators.estimators_params import StaircaseParams, first_seeds
+from annulus_lab.studies.estimators.staircase import BOUNDS, curve, ends, follow, warnings_for
 
 PATHS = ["curves", "levels"]
 
@@ -23,10 +23,10 @@ log = logging.getLogger("annulus")
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     params = filled(StaircaseParams, settings["params"])
-    seeds = first_of(settings["seeds"], params.first_seeds, f"staircases.{params.critic}")
+    seeds = first_seeds(settings["seeds"], params.first_seeds, f"staircases.{params.critic}")
     for warning in warnings_for(params):
         log.warning("%s", warning)
-    one = replace(params, first_seeds=1)  # how many there are changes none
+    one = replace(params, first_seeds=1)  # the number of seeds changes no result
     tasks = ResumableTasks("staircase", follow, pick_device())
     results = tasks.run({(name, seed): one for seed in seeds for name in BOUNDS})
     runs = {

@@ -1,13 +1,13 @@
-"""The theorems with the ideal critic: bias and variance of NCE and CNCE, and the case that breaks the bound."""
+"""Theorems with the ideal critic: bias and variance of NCE and CNCE, and the case that breaks the bound."""
 
 import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from annulus.config.params import filled
-from annulus.pipeline.stage import Results, run_resolved
-from annulus.studies.estimators.params import TheoremsParams
-from annulus.studies.estimators.theorems import theorem_metrics
+from annulus_lab.config.params import filled
+from annulus_lab.pipeline.stage import Results, run_resolved
+from annulus_lab.studies.estimators.estimators_params import TheoremsParams
+from annulus_lab.studies.estimators.theorems import theorem_metrics
 
 PATHS = ["metrics"]
 

@@ -4,20 +4,20 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from annulus.config.params import filled
 from annulus.files.results import write_bytes
 from annulus.files.sheets import png
-from annulus.pipeline.stage import Results, run_resolved
-from annulus.studies.moving_digits.digit_images import make_images, save_images
-from annulus.studies.moving_digits.digits_params import WorldParams
-from annulus.studies.moving_digits.film_strips import film_strips
-from annulus.studies.moving_digits.moving_digits import World
+from annulus_lab.config.params import filled
+from annulus_lab.pipeline.stage import Results, run_resolved
+from annulus_lab.studies.moving_digits.digit_images import make_images, save_images
+from annulus_lab.studies.moving_digits.digits_params import WorldParams
+from annulus_lab.studies.moving_digits.film_strips import film_strips
+from annulus_lab.studies.moving_digits.moving_digits import World
 
 PATHS = ["images", "strips"]
 
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
-    # The first seed draws the images: all runs see the same ones.
+    # The first seed draws the images, so that all runs have the same ones.
     params, seed = filled(WorldParams, settings["world"]), settings["seeds"][0]
     train, test = make_images(params, seed)
     save_images(paths.images, (train, test))

@@ -1,26 +1,28 @@
-"""The study's parameters -> settings of its images and its table."""
+"""Parameters of the study -> settings of its images and its table."""
 
 from dataclasses import dataclass
 from typing import Any
 
-from annulus.config.params import plain
-from annulus.studies.moving_digits.digits_params import TrainingParams, WorldParams
-from annulus.studies.settings_files import write_settings
-from annulus.studies.study import OwnParams, OwnStudy
+from annulus_lab.config.params import plain
+from annulus_lab.studies.moving_digits.digits_params import DigitsTrainingParams, WorldParams
+from annulus_lab.studies.settings_files import write_settings
+from annulus_lab.studies.study import OwnParams, OwnStudy
+
+READERS = {"images": "moving_digits/images", "table": "moving_digits/table"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Params(OwnParams):
+class MovingDigitsParams(OwnParams):
     """The study's params.yaml."""
 
     world: WorldParams
-    training: TrainingParams
+    training: DigitsTrainingParams
 
 
 def main(study: OwnStudy) -> dict[str, Any]:
-    study.read(Params)
+    study.read(MovingDigitsParams)
     world = plain(study.section("world", WorldParams))
-    training = plain(study.section("training", TrainingParams))
+    training = plain(study.section("training", DigitsTrainingParams))
     seeds = study.params.seeds
     images = {"seeds": seeds, "world": world, "sharings": training["sharings"]}
     return {
@@ -30,4 +32,4 @@ def main(study: OwnStudy) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    write_settings(main, OwnStudy)
+    write_settings(main, OwnStudy, READERS)

@@ -1,4 +1,4 @@
-"""Bias and variance of NCE and CNCE over the number of negatives, with a trained encoder held fixed."""
+"""Bias and variance of NCE and CNCE over the number of negatives, with a frozen encoder."""
 
 import argparse
 from collections.abc import Mapping
@@ -7,15 +7,15 @@ from typing import Any
 
 import torch
 
-from annulus.config.resolved import values
 from annulus.device.device import described
 from annulus.device.rng import generator
 from annulus.files.results import write_table
-from annulus.pipeline.stage import Results, run_resolved
 from annulus.running.checkpoint import Checkpoint, let_go
-from annulus.studies.estimators.spread import Spread, spread_over_draws
-from annulus.studies.negatives.frozen_encoder_estimates import row, score
-from annulus.studies.runs import Trials, load_splits, trial_of
+from annulus_lab.config.resolved import values
+from annulus_lab.pipeline.stage import Results, run_resolved
+from annulus_lab.studies.estimators.spread import Spread, spread_over_draws
+from annulus_lab.studies.negatives.frozen_encoder_estimates import row, score
+from annulus_lab.studies.runs import Trials, build_trial, load_splits
 
 PATHS = ["images", "points"]
 
@@ -24,10 +24,10 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     torch.set_num_threads(1)  # as the other parts' trials, so that the numbers do not depend on the cores
     trials = Trials(load_splits(paths.images))
     spreads_by_point: dict[tuple[str, int], list[Spread]] = {}
-    states = []  # of the trainings, until all numbers are written
+    states = []  # checkpoints of the trainings, until all numbers are written
     for seed in settings["seeds"]:
-        trial = trial_of(settings["run"], seed)
-        key = {"trial": trial, "images": trials.splits.hashes, "code": trials.code.of(trial)}
+        trial = build_trial(settings["run"], seed)
+        key = {"trial": trial, "images": trials.splits.hashes, "code": trials.code.hashes(trial)}
         training, state = trials.training(trial), Checkpoint("estimates", key, device=described(trials.device))
         with state:
             training.run(state)

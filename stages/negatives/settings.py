@@ -1,22 +1,24 @@
-"""The parameters -> settings of the images, each part and the estimates: a file for each."""
+"""Parameters -> settings of the images, each part and the estimates: a file for each."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from annotated_types import Ge, Le, MinLen
 
-from annulus.config.params import Name, each_once, plain
-from annulus.config.resolved import IMAGES, RUN, resolved
 from annulus.errors import InputError
 from annulus.settings import Rows, Rule, Section
-from annulus.studies.grid import Part, part_settings
-from annulus.studies.settings_files import write_settings
-from annulus.studies.study import Settings, Study, StudyParams
+from annulus_lab.config.params import Name, each_once, plain
+from annulus_lab.config.resolved import IMAGES, RUN, resolved
+from annulus_lab.studies.grid import GridPart, part_settings
+from annulus_lab.studies.settings_files import write_settings
+from annulus_lab.studies.study import Settings, Study, StudyParams
+
+READERS = {"images": "study_images", "parts": "study_part", "estimates": "negatives/estimates"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class EstimatesParams(Section):
-    """The estimate with a trained encoder held fixed: negatives are drawn `repeats` times."""
+    """Estimate with a frozen encoder: negatives are drawn `repeats` times."""
 
     queries: Rows
     repeats: Annotated[int, Ge(2), Le(10**6)]
@@ -28,7 +30,7 @@ class EstimatesParams(Section):
 class NegativesParams(StudyParams):
     """The study's params.yaml."""
 
-    parts: Annotated[dict[Name, Part], MinLen(1)]
+    parts: Annotated[dict[Name, GridPart], MinLen(1)]
     estimates: EstimatesParams
 
 
@@ -54,4 +56,4 @@ def main(study: Study) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    write_settings(main, Study)
+    write_settings(main, Study, READERS)

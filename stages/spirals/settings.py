@@ -1,16 +1,18 @@
-"""The study's parameters -> settings of its stages."""
+"""Parameters of the study -> settings of its stages."""
 
 from dataclasses import dataclass
 from typing import Any
 
-from annulus.config.params import plain
-from annulus.studies.settings_files import write_settings
-from annulus.studies.spirals.spirals_params import SearchParams, SpiralsParams
-from annulus.studies.study import OwnParams, OwnStudy
+from annulus_lab.config.params import plain
+from annulus_lab.studies.settings_files import write_settings
+from annulus_lab.studies.spirals.spirals_params import SearchParams, SpiralsParams
+from annulus_lab.studies.study import OwnParams, OwnStudy
+
+READERS = {"spirals": "spirals/spirals", "search": "spirals/search"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Params(OwnParams):
+class SpiralsStudyParams(OwnParams):
     """The study's params.yaml."""
 
     spirals: SpiralsParams
@@ -18,9 +20,9 @@ class Params(OwnParams):
 
 
 def main(study: OwnStudy) -> dict[str, Any]:
-    study.read(Params)
+    study.read(SpiralsStudyParams)
     own, params = {"scale": study.params.scale, "seeds": study.params.seeds}, study.section("spirals", SpiralsParams)
-    searched = study.section("search", SearchParams).of(params, f"{study.path}: search.settings")
+    searched = study.section("search", SearchParams).variants(params, f"{study.path}: search.settings")
     return {
         "spirals": own | {"params": plain(params)},
         "search": own | {"settings": {name: plain(spirals) for name, spirals in searched.items()}},
@@ -28,4 +30,4 @@ def main(study: OwnStudy) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    write_settings(main, OwnStudy)
+    write_settings(main, OwnStudy, READERS)

@@ -1,16 +1,16 @@
-"""Two spirals seen through noise: information that views share, accuracy of a linear read-out in the learned plane."""
+"""Two spirals seen through noise: shared information of views, accuracy of a linear read-out in the learned plane."""
 
 import argparse
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from annulus.config.params import filled
 from annulus.files.results import write_table
-from annulus.pipeline.stage import Results, run_resolved
 from annulus.running.workers import ResumableTasks
-from annulus.studies.spirals.spirals import curve_rows, plane_rows, row, train_spirals
-from annulus.studies.spirals.spirals_params import SpiralsParams
+from annulus_lab.config.params import filled
+from annulus_lab.pipeline.stage import Results, run_resolved
+from annulus_lab.studies.spirals.spirals import curve_rows, plane_rows, row, train_spirals
+from annulus_lab.studies.spirals.spirals_params import SpiralsParams
 
 PATHS = ["points", "curve", "plane"]
 

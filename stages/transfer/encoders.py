@@ -4,8 +4,8 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from annulus.pipeline.stage import Results, run_resolved
-from annulus.studies.transfer.trained_encoders import Encoders
+from annulus_lab.pipeline.stage import Results, run_resolved
+from annulus_lab.studies.transfer.trained_encoders import Encoders
 
 PATHS = ["images", "encoders"]
 

@@ -1,12 +1,12 @@
-"""The images of one target -> packed training and test images."""
+"""Images of one target -> packed training and test images."""
 
 import argparse
 from collections.abc import Mapping
 from typing import Any
 
 from annulus.datasets.parts import save_prepared
-from annulus.pipeline.stage import Results, run_resolved
-from annulus.studies.transfer.prepared import prepare_target
+from annulus_lab.pipeline.stage import Results, run_resolved
+from annulus_lab.studies.transfer.prepared import prepare_target
 
 PATHS = ["images"]
 

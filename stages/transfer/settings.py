@@ -1,15 +1,23 @@
-"""The study's and the main line's parameters -> settings of training images, encoders, targets and the table."""
+"""Parameters of the study and of the main line -> settings of training images, encoders, targets and the table."""
 
 from typing import Any
 
-from annulus.config.params import plain
-from annulus.config.resolved import IMAGES, PRETRAIN, resolved
-from annulus.studies.settings_files import write_settings
-from annulus.studies.study import MainStudy
-from annulus.studies.transfer.params import EMBEDDED, TransferParams
-from annulus.studies.transfer.target_tables import SELECTORS
+from annulus_lab.config.params import plain
+from annulus_lab.config.resolved import IMAGES, PRETRAIN, resolved
+from annulus_lab.studies.settings_files import write_settings
+from annulus_lab.studies.study import MainStudy
+from annulus_lab.studies.transfer.target_tables import SELECTORS
+from annulus_lab.studies.transfer.transfer_params import EMBEDDED, TransferParams
 
 SECTIONS = ("images", "roots", "probe", "few_shot")
+
+READERS = {
+    "training": "study_images",
+    "variants": "transfer/encoders",
+    "images": "transfer/images",
+    "targets": "transfer/target",
+    "table": "transfer/table",
+}
 
 
 def main(study: MainStudy) -> dict[str, Any]:
@@ -37,4 +45,4 @@ def main(study: MainStudy) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    write_settings(main, MainStudy)
+    write_settings(main, MainStudy, READERS)

@@ -1,4 +1,4 @@
-"""The metrics and images of all targets that have run -> a table of accuracies, one of gains, and a picture sheet."""
+"""Metrics and images of all targets that have run -> a table of accuracies, one of gains, and a picture sheet."""
 
 import argparse
 from collections.abc import Mapping
@@ -7,9 +7,9 @@ from typing import Any
 from annulus.files.images import load_images
 from annulus.files.results import write_bytes, write_table
 from annulus.files.sheets import png
-from annulus.pipeline.stage import Results, run_resolved
-from annulus.studies.transfer.sheet import sheet_of
-from annulus.studies.transfer.target_tables import accuracies, gains, read_targets
+from annulus_lab.pipeline.stage import Results, run_resolved
+from annulus_lab.studies.transfer.sheet import target_sheet
+from annulus_lab.studies.transfer.target_tables import accuracies, gains, read_targets
 
 PATHS = ["targets", "images", "table", "gains", "sheet"]
 
@@ -18,7 +18,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     metrics = read_targets(paths.targets, settings["targets"])
     write_table(paths.table, accuracies(metrics, settings["variants"], settings["main"]))
     write_table(paths.gains, gains(metrics, settings["variants"], settings["main"]))
-    pictures = sheet_of({name: load_images(paths.images / name / "test.safetensors") for name in metrics})
+    pictures = target_sheet({name: load_images(paths.images / name / "test.safetensors") for name in metrics})
     write_bytes(paths.sheet, png(pictures))
     return Results({})
 

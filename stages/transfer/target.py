@@ -5,20 +5,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from annulus.device.device import pick_device
-from annulus.pipeline.stage import Results, run_resolved
 from annulus.running.checkpoint import hash_encoder, hash_files
 from annulus.running.workers import ResumableTasks
-from annulus.studies.transfer.classes import test_classes
-from annulus.studies.transfer.probed import evaluate_transfer, metrics_row, splits_of
-from annulus.studies.transfer.target_tables import MAIN
+from annulus_lab.pipeline.stage import Results, run_resolved
+from annulus_lab.studies.transfer.classes import test_classes
+from annulus_lab.studies.transfer.probed import evaluate_transfer, metrics_row, target_splits
+from annulus_lab.studies.transfer.target_tables import MAIN
 
 PATHS = ["images", "main", "uniform", "untrained", "metrics"]
 
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     seeds, encoders = settings["seeds"], {name: getattr(paths, name) for name in (MAIN, "uniform", "untrained")}
-    train, test = splits_of(paths.images)  # before the workers are forked
-    # Read here: what was computed with other files of class splits is not taken for these.
+    train, test = target_splits(paths.images)  # before the workers are forked
+    # The class splits are read here, so that they enter the key of the results.
     classes = test_classes(settings["target"], test.classes, settings["few_shot"]["class_splits"])
     shared = {name: settings[name] for name in ("target", "probe", "few_shot")}
     shared |= {"images": paths.images, "content": hash_files(paths.images)}

@@ -1,4 +1,4 @@
-"""One view generator: the training images -> its weights for each seed, and the curves of its learning."""
+"""One view generator: the training images -> its weights for each seed, and its learning curves."""
 
 import argparse
 import json
@@ -7,24 +7,27 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from annulus.config.params import filled
-from annulus.config.resolved import values
 from annulus.device.device import described, pick_device
 from annulus.files.images import load_images
 from annulus.files.results import write_text
-from annulus.pipeline.stage import Results, run_resolved
 from annulus.running.checkpoint import Checkpoint, hash_files, let_go
 from annulus.running.code import hash_code
 from annulus.running.workers import map_processes
-from annulus.studies.view_learning import trained as module
-from annulus.studies.view_learning.params import SEEN, GeneratorParams, Seen
 from annulus.views.learned import save_generator
+from annulus_lab.config.params import filled
+from annulus_lab.config.resolved import values
+from annulus_lab.pipeline.stage import Results, run_resolved
+from annulus_lab.studies.view_learning import trained as module
+from annulus_lab.studies.view_learning.view_learning_params import OPPONENT_KEYS, GeneratorParams, OpponentSettings
 
 PATHS = ["images", "generator"]
 
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
-    params, seen = filled(GeneratorParams, settings["generator"]), Seen(*values(settings["seen"], SEEN).values())
+    params, seen = (
+        filled(GeneratorParams, settings["generator"]),
+        OpponentSettings(*values(settings["seen"], OPPONENT_KEYS).values()),
+    )
     train, device = paths.images / "train.safetensors", pick_device()
     images = load_images(train)
     key = {"generator": params, "seen": seen, "images": hash_files(train), "code": hash_code(Path(module.__file__))}

@@ -1,21 +1,28 @@
-"""The parameters -> settings of the images, each generator, the views and the pictures: a file for each."""
+"""Parameters -> settings of the images, each generator, the views and the pictures: a file for each."""
 
 from typing import Any
 
-from annulus.config.params import plain
-from annulus.config.resolved import IMAGES, RUN, resolved
-from annulus.studies.settings_files import write_settings
-from annulus.studies.study import Study
-from annulus.studies.view_learning.params import SEEN
-from annulus.studies.view_learning.study import ViewLearningParams, check_held_out, generator_of
+from annulus_lab.config.params import plain
+from annulus_lab.config.resolved import IMAGES, RUN, resolved
+from annulus_lab.studies.settings_files import write_settings
+from annulus_lab.studies.study import Study
+from annulus_lab.studies.view_learning.view_learning_params import OPPONENT_KEYS
+from annulus_lab.studies.view_learning.view_learning_study import ViewLearningParams, check_held_out, generator_params
+
+READERS = {
+    "images": "study_images",
+    "generators": "view_learning/generator",
+    "views": "view_learning/views",
+    "pictures": "view_learning/pictures",
+}
 
 
 def main(study: Study) -> dict[str, Any]:
     own = study.read(ViewLearningParams)
     common, names = {"scale": own.scale, "seeds": own.seeds}, list(own.generators)
     backbones = study.value_at_scale(own.backbones, "backbones")
-    learned = {name: generator_of(study, own, name) for name in names}
-    seen = resolved(study.variant("generators", {}, own.seeds[0]), SEEN)
+    learned = {name: generator_params(study, own, name) for name in names}
+    seen = resolved(study.variant("generators", {}, own.seeds[0]), OPPONENT_KEYS)
     images = study.variant("images", {}, own.seeds[0])
     check_held_out(own, images, str(study.path))
     files = {"images": resolved(images, IMAGES)}
@@ -31,8 +38,8 @@ def main(study: Study) -> dict[str, Any]:
             points.append({"series": f"raw-{space}", "generator": None} | raw | about)
             for name, params in learned.items():
                 if params.space == space:
-                    given = {key: value for key, value in plain(params).items() if key in raw}
-                    points.append({"series": name, "generator": name} | given | about)
+                    columns = {key: value for key, value in plain(params).items() if key in raw}
+                    points.append({"series": name, "generator": name} | columns | about)
     smallest = next(iter(backbones))
     for point in points:
         in_table = point["series"].removeprefix("raw-") in (point["space"], f"{point['learns']}-{point['space']}")
@@ -44,4 +51,4 @@ def main(study: Study) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    write_settings(main, Study)
+    write_settings(main, Study, READERS)

@@ -1,4 +1,4 @@
-"""Encoders trained on each generator's views: the images -> accuracy and shared information beside the raw channels."""
+"""Encoders trained on each generator's views: images -> accuracy and shared information beside the raw channels."""
 
 import argparse
 from collections.abc import Mapping
@@ -6,20 +6,20 @@ from pathlib import Path
 from typing import Any
 
 from annulus.files.results import write_table
-from annulus.pipeline.stage import Results, run_resolved
-from annulus.studies.outcomes import metrics_row, pair
-from annulus.studies.runs import Trials, load_splits, trial_of
+from annulus_lab.pipeline.stage import Results, run_resolved
+from annulus_lab.studies.outcomes import metrics_row, pair
+from annulus_lab.studies.runs import Trials, build_trial, load_splits
 
 PATHS = ["images", "generators", "points", "pairs"]
 
-TOLD = ("table", "space", "learns", "changes", "volume_preserving", "backbone")
+COLUMNS = ("table", "space", "learns", "changes", "volume_preserving", "backbone")
 
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     seeds, pairs = settings["seeds"], settings["held_out_pairs"]
     points = {(point["series"], point["backbone"]): point for point in settings["points"]}
     variants = {
-        (key, seed): trial_of(point["run"], seed, pairs, _file(paths.generators, point["generator"], seed))
+        (key, seed): build_trial(point["run"], seed, pairs, _file(paths.generators, point["generator"], seed))
         for key, point in points.items()
         for seed in seeds
     }
@@ -28,7 +28,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     write_table(
         paths.points,
         [
-            {name: point[name] for name in TOLD}
+            {name: point[name] for name in COLUMNS}
             | metrics_row((point["series"], None), by_point[key], by_point[f"raw-{point['space']}", point["backbone"]])
             | {"scale": settings["scale"]}
             for key, point in points.items()

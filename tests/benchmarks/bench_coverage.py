@@ -2,7 +2,8 @@
 
 A difference is -1, 0 or 1 for a seed and an image. `ratio` is its true MS_seeds / MS_rest; MS_images is 1.3 times
 MS_rest where seeds share what images gain and lose, as pairs on CIFAR-10 do, else 1. An accuracy's logits have a share
-of the image, of the seed, and of the seed with each of ten classes.
+of the image, of the seed, and of the seed with each of ten classes. Sides with unequal numbers of seeds are compared by
+accuracies of the same images, and by numbers without images.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,9 +13,10 @@ import torch
 from jaxtyping import Float
 from timing import write
 
-from annulus.evals.intervals import Interval, between_tables, over_seeds_and_images
+from annulus.evals.intervals import Interval, between_tables, over_seeds, over_seeds_and_images
 
 RUNS, IMAGES, CLASSES = 5000, 1000, 10
+MANY = 10  # seeds of the other side
 CHANGED = 0.3  # of the images, in a difference of two runs
 LOGIT, OF_IMAGE = 0.8, 1.5  # an accuracy near 65 %
 OUTLIERS, LOST = 0.1, 0.2  # every tenth run loses 20 points
@@ -41,8 +43,22 @@ def main() -> None:
             found[f"accuracy_{seeds}_seeds{name}"] = holding(
                 map(over_seeds_and_images, tables), accuracy(of_seed, of_class)
             )
+    found |= unequal(np.random.default_rng(0))
     percents = {f"{name}_percent": 100 * share for name, share in found.items()}
     write("coverage", torch.device("cpu"), runs=RUNS, images=IMAGES, **percents)
+
+
+def unequal(random: Draws) -> dict[str, float]:
+    """Sides with few seeds against sides with many, of one variant."""
+    found = {}
+    for seeds in (2, 3, 5):
+        halves = ((table[:seeds], table[seeds:]) for table in accuracies(random, seeds + MANY, 0.1, 0.0))
+        others = (between_tables(*both, same_seeds=False, same_images=True) for both in halves)
+        found[f"difference_{seeds}_against_{MANY}_seeds"] = holding(others, 0)
+        drawn = (np.split(random.normal(size=seeds + MANY), [seeds]) for _ in range(RUNS))
+        numbers = (over_seeds(few.tolist()).minus(over_seeds(many.tolist())) for few, many in drawn)
+        found[f"numbers_{seeds}_against_{MANY}_seeds"] = holding(numbers, 0)
+    return found
 
 
 def holding(intervals: Iterable[Interval], true: float) -> float:

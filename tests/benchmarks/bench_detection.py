@@ -5,7 +5,7 @@ from timing import medians, write
 from torchvision.ops import roi_align
 
 from annulus.device.rng import generator
-from annulus.studies.detection.roi_align import SAMPLES, aligned
+from annulus_lab.studies.detection.roi_align import SAMPLES, aligned
 
 SIDES = (12, 24, 50, 100)  # places of a map: the demo's two, and those of larger pictures
 IMAGES, CHANNELS, BOXES, BINS = 4, 64, 256, 7

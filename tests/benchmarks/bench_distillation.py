@@ -17,17 +17,17 @@ from timing import ROOT, calls_per_turn, medians, write
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
-from annulus.config.params import filled
 from annulus.device.device import pick_device
-from annulus.studies.distillation.choices import loss_settings
-from annulus.studies.distillation.classifiers.network import build_classifier
-from annulus.studies.distillation.classifiers.params import FitParams
-from annulus.studies.distillation.classifiers.training import _Run
-from annulus.studies.distillation.contrast import build_contrast
-from annulus.studies.distillation.memories import ContrastiveDistillation
-from annulus.studies.distillation.objective import Distillation
-from annulus.studies.distillation.params import ContrastParams, WeightParams
-from annulus.studies.study import OwnStudy
+from annulus_lab.config.params import filled
+from annulus_lab.studies.distillation.classifiers.classifier_params import FitParams
+from annulus_lab.studies.distillation.classifiers.network import build_classifier
+from annulus_lab.studies.distillation.classifiers.training import _Run
+from annulus_lab.studies.distillation.contrast import build_contrast
+from annulus_lab.studies.distillation.distillation_params import ContrastParams, WeightParams
+from annulus_lab.studies.distillation.distillation_study import loss_settings
+from annulus_lab.studies.distillation.memories import ContrastiveDistillation
+from annulus_lab.studies.distillation.objective import Distillation
+from annulus_lab.studies.study import OwnStudy
 
 IMAGES, SIZE, CLASSES = 50_000, 32, 100  # of CIFAR-100
 TURNS = 3

@@ -12,16 +12,16 @@ import yaml
 from timing import ROOT, medians, write
 
 from annulus.bounds.infonce import infonce
-from annulus.config.params import filled
 from annulus.device.device import pick_device
 from annulus.device.rng import first_weights
 from annulus.negatives.by_rank import ball
 from annulus.running.workers import map_processes
-from annulus.studies.estimators.bounds import Bound, cpc, mlcpc, off_diagonal
-from annulus.studies.estimators.conditional import Conditional, Run
-from annulus.studies.estimators.critics import Joint, Separable
-from annulus.studies.estimators.params import ConditionalParams
-from annulus.studies.estimators.toys import CorrelatedGaussians, SumOfGaussians
+from annulus_lab.config.params import filled
+from annulus_lab.studies.estimators.bounds import Estimator, cpc, mlcpc, off_diagonal
+from annulus_lab.studies.estimators.conditional import Conditional, CriticRun
+from annulus_lab.studies.estimators.critics import Joint, Separable
+from annulus_lab.studies.estimators.estimators_params import ConditionalParams
+from annulus_lab.studies.estimators.toys import CorrelatedGaussians, SumOfGaussians
 
 SEEDS, TURNS = 5, 5  # of one epoch of the conditional study at its paper's setting
 THREADS = torch.get_num_threads()
@@ -31,7 +31,7 @@ JOINT_UPDATES, JOINT_TURNS = 4, 11  # a joint critic takes a twentieth of a seco
 STUDY = yaml.safe_load((ROOT / "stages/estimators/params.yaml").read_text())
 PARAMS = filled(ConditionalParams, STUDY["conditional"] | {"epochs": 1})
 VARIANTS = ["cosine", "cosine-slow"]
-RUNS = [Run(percent, seed) for percent in PARAMS.percents for seed in range(SEEDS)]
+RUNS = [CriticRun(percent, seed) for percent in PARAMS.percents for seed in range(SEEDS)]
 
 
 def main() -> None:
@@ -91,7 +91,7 @@ def one_at_a_time(name: str) -> float:
     return sum(loop(run, name, PARAMS.points // PARAMS.batch_size) for run in RUNS)
 
 
-def loop(run: Run, name: str, steps: int) -> float:
+def loop(run: CriticRun, name: str, steps: int) -> float:
     """What one would write for one run: a module, its optimiser, and the library's own negatives and bound."""
     random = torch.Generator().manual_seed(run.seed)
     x, y = SumOfGaussians().sample(PARAMS.points, random)
@@ -111,7 +111,7 @@ def loop(run: Run, name: str, steps: int) -> float:
     return time.perf_counter() - started
 
 
-def update(critic: torch.nn.Module, bound: Bound, count: int) -> None:
+def update(critic: torch.nn.Module, bound: Estimator, count: int) -> None:
     device = next(critic.parameters()).device
     toy, random = CorrelatedGaussians.with_information(20, 2.0), torch.Generator(device).manual_seed(0)
     optimizer = torch.optim.Adam(critic.parameters(), 1e-3, fused=True)

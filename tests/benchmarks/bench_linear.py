@@ -11,7 +11,7 @@ from timing import medians, write
 from annulus.device.rng import generator
 from annulus.encoders.features import Features
 from annulus.evals.linear import probe_features
-from annulus.studies.transfer.params import ProbeParams
+from annulus_lab.studies.transfer.transfer_params import ProbeParams
 
 TRAIN, TEST, DIM, CLASSES = 50_000, 10_000, 512, 10
 TURNS = 3

@@ -36,7 +36,7 @@ from timing import calls_per_turn, synchronize, write
 from torch import Tensor
 
 from annulus.bounds.infonce import infonce
-from annulus.datasets.shapes import CLASSES, class_of, draw_shapes
+from annulus.datasets.shapes import CLASSES, draw_shapes, row_classes
 from annulus.device.device import autocast, pick_device
 from annulus.files.images import ImageSet
 from annulus.files.store import Resident
@@ -73,7 +73,7 @@ PeerTurn = Callable[[int | None, int, int], float]
 
 def images_of(count: int, pixels: Tensor) -> ImageSet:
     rows = np.arange(count)
-    labels = torch.from_numpy(class_of(rows)).long()
+    labels = torch.from_numpy(row_classes(rows)).long()
     return ImageSet(Resident(pixels), labels, torch.from_numpy(rows).long(), CLASSES)
 
 

@@ -35,7 +35,7 @@ from timing import ROOT, medians, write
 from torch.utils.data import DataLoader, Dataset
 
 from annulus.datasets.pack import pack
-from annulus.datasets.source import Files, encoded
+from annulus.datasets.source import FileList, encoded
 from annulus.device.device import pick_device
 from annulus.files import disk
 from annulus.files.disk import Packed
@@ -64,21 +64,21 @@ def photo(height: int, width: int, random: np.random.Generator) -> Image.Image:
     return Image.fromarray(pixels.clip(0, 255).astype(np.uint8))
 
 
-def written(folder: Path, sizes: list[tuple[int, int]]) -> Files:
+def written(folder: Path, sizes: list[tuple[int, int]]) -> FileList:
     folder.mkdir()
     random, names = np.random.default_rng(0), [f"{number}.jpg" for number in range(len(sizes))]
     for name, size in zip(names, sizes, strict=True):
         photo(*size, random).save(folder / name, quality=90)
-    return Files(folder.parent, [folder.name], torch.zeros(len(names), dtype=torch.int64), encoded(names))
+    return FileList(folder.parent, [folder.name], torch.zeros(len(names), dtype=torch.int64), encoded(names))
 
 
-def packed(files: Files, kind: str, folder: Path) -> Packed:
+def packed(files: FileList, kind: str, folder: Path) -> Packed:
     folder.mkdir()
     return pack(files, torch.arange(len(files)), kind, SIDE, folder, "train")[0]
 
 
 class Photos(Dataset):
-    def __init__(self, files: Files, view: Callable, as_tensors: bool) -> None:
+    def __init__(self, files: FileList, view: Callable, as_tensors: bool) -> None:
         self.files, self.view, self.as_tensors = files, view, as_tensors
 
     def __len__(self) -> int:
@@ -110,7 +110,7 @@ def loaders(folder: Path) -> tuple[dict[str, float], dict[str, float]]:
 
     def ours() -> None:
         for index, images in store.in_turn(torch.randperm(IMAGES, generator=random).split(BATCH)):
-            augment(images, STANDARD, VIEW, random, sizes=store.sizes_of(index))
+            augment(images, STANDARD, VIEW, random, sizes=store.image_sizes(index))
 
     def theirs(view: Callable, as_tensors: bool) -> Callable[[], None]:
         workers = {"num_workers": torch.get_num_threads(), "persistent_workers": True}
@@ -196,7 +196,7 @@ MEASURED = """
 import sys
 import prepare
 from bench_memory import resident
-from annulus.pipeline.stage import run_stage
+from annulus_lab.pipeline.stage import run_stage
 print(resident("VmHWM"))
 run_stage(prepare.main, prepare.READS, prepare.PATHS, sys.argv[1:], tracked=False)
 print(resident("VmHWM"))

@@ -14,13 +14,13 @@ from pathlib import Path
 import torch
 from timing import ROOT, write
 
-STUDY, ROWS = "stages/algorithms", ("IR-nce", "BALL", "RING", "CMC", "MoCo", "MoCoRing")
+STUDY, ROWS = "algorithms", ("IR-nce", "BALL", "RING", "CMC", "MoCo", "MoCoRing")
 SAID = re.compile(r"(\d+) runs, 0 of them done; (\d+) workers.*?(\d+) s; the runs' own times add up to (\d+) s", re.S)
 
 
 def said_by_a_sweep(clone: Path) -> str:
     """What a sweep of the rows in this clone writes."""
-    (clone / STUDY / "dvc.lock").unlink()  # it says that nothing need be run
+    (clone / "stages" / STUDY / "dvc.lock").unlink()  # it says that nothing need be run
     command, env = [sys.executable, "-m", "annulus", "sweep", STUDY, *ROWS], {**os.environ, "PYTHONPATH": "src"}
     return subprocess.run(command, cwd=clone, env=env, text=True, stderr=subprocess.PIPE).stderr
 

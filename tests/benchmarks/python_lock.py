@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from annulus.device.compiled import library
+from annulus.device.c_library import library
 
 SOURCE = Path(__file__).with_suffix(".c")
 MILLISECOND = 1000

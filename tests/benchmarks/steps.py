@@ -9,12 +9,12 @@ import torch
 from timing import ROOT, calls_per_turn, synchronize
 from torch import Tensor
 
-from annulus.config.file import load_params
-from annulus.config.resolved import PRETRAIN, run_of
 from annulus.files.images import ImageSet
 from annulus.files.store import Resident
 from annulus.training.loop import Training
 from annulus.training.setup import build_training
+from annulus_lab.config.file import load_params
+from annulus_lab.config.resolved import PRETRAIN, build_run
 
 PARAMS = load_params(ROOT / "params.yaml")
 BACKBONES = {"imagenet": "resnet18", "cifar": "resnet18-cifar"}
@@ -41,7 +41,7 @@ def training(
     """Without annealing: every step draws from the sampler's own set. `changes`: to sections of the run, by field."""
     choices = {"method": method, "sampler": sampler, "bound": "infonce", "anneal": "none", "neighbours": "none"}
     chosen = PARAMS.model_copy(update=choices | {"dataset": "cifar10", "scale": "paper", "backbone": BACKBONES[stem]})
-    run = run_of({key: chosen.get(key) for key in PRETRAIN}, 0)
+    run = build_run({key: chosen.get(key) for key in PRETRAIN}, 0)
     run = replace(run, **{field: replace(getattr(run, field), **change) for field, change in changes.items()})
     if view_size is not None:
         run = replace(run, view_size=view_size)
@@ -49,7 +49,7 @@ def training(
 
 
 def whole_step(run: Training) -> Callable[[], None]:
-    order = run._order()
+    order = run.order()
     run.method.train()
 
     def step() -> None:

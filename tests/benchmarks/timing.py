@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 
 import torch
 
-from annulus.pipeline.provenance import processor
+from annulus_lab.pipeline.provenance import processor
 
 ROOT = Path(__file__).resolve().parents[2]
 METRICS = ROOT / "metrics" / "benchmarks"

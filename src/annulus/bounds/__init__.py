@@ -1,21 +1,27 @@
 """Bounds: scores to nats. No device, no random numbers, no memory.
 
-Scores are similarities divided by the temperature, a row per query; a score of -inf is absent and counts nowhere. A
-NaN among the scores makes the loss NaN, so that a loop notices it there: looking for it would take a pass over them.
-Positives are the columns that a query should find: first its own, then its neighbours. Every loss is in nats, a mean
-over queries. Its ceiling is its value when all scores are equal. Ceiling minus loss estimates the mutual information:
-0 at chance, and at most the ceiling.
+Scores are similarities divided by the temperature, a row per query. A score of -inf is absent and does not count. A NaN
+among the scores makes the loss NaN, where a loop detects it without another pass over the scores. Positives are the
+columns that should score highest: first the query's own, then its neighbours. Every loss is in nats, a mean over
+queries. Its ceiling is its value if all scores are equal. Ceiling minus loss estimates the mutual information: 0 at
+chance, and at most the ceiling.
 """
 
 from annulus.bounds.alpha import CPC, MLCPC, cpc, mlcpc
 from annulus.bounds.binary_nce import BinaryNCE
 from annulus.bounds.bound import Bound, Estimate
-from annulus.bounds.infonce import InfoNCE, infonce  # the name is the function from here on, no longer its module
+from annulus.bounds.dcl import DCL, dcl  # hides the module of the same name, as do those below
+from annulus.bounds.hcl import HCL, hcl
+from annulus.bounds.infonce import InfoNCE, infonce
 from annulus.bounds.la import LocalAggregation
 from annulus.bounds.loss import Loss
+from annulus.bounds.sigmoid import Sigmoid, sigmoid
+from annulus.bounds.supcon import SupCon, supcon
 
 __all__ = [
     "CPC",
+    "DCL",
+    "HCL",
     "MLCPC",
     "BinaryNCE",
     "Bound",
@@ -23,9 +29,15 @@ __all__ = [
     "InfoNCE",
     "LocalAggregation",
     "Loss",
+    "Sigmoid",
+    "SupCon",
     "cpc",
+    "dcl",
+    "hcl",
     "infonce",
     "mlcpc",
+    "sigmoid",
+    "supcon",
 ]
 
 BOUNDS = {  # by their keys in params.yaml
@@ -34,4 +46,8 @@ BOUNDS = {  # by their keys in params.yaml
     "la": LocalAggregation,
     "cpc": CPC,
     "mlcpc": MLCPC,
+    "dcl": DCL,
+    "hcl": HCL,
+    "supcon": SupCon,
+    "sigmoid": Sigmoid,
 }

@@ -1,4 +1,4 @@
-"""alpha-CPC and alpha-ML-CPC: the positive's weight in the denominator."""
+"""alpha-CPC and alpha-ML-CPC: bounds with a weight of the positive in the denominator."""
 
 import math
 from dataclasses import dataclass
@@ -19,19 +19,19 @@ from annulus.settings import Done, Positive, check_value
 
 
 def _log_weight(negatives: Num[Tensor, "*b"], alpha: float) -> Float[Tensor, "*b"]:
-    """log(beta/alpha), a negative's weight beside a positive's: beta = (m - alpha)/(m - 1), m = 1 + negatives.
+    """log(beta/alpha), a negative's weight relative to a positive's: beta = (m - alpha)/(m - 1), m = 1 + negatives.
 
     0 at alpha 1, log 4 at alpha 1/3 and m = 3. Source: Song and Ermon 2020, arXiv:2007.09852, Eq. 4.
 
     Raises:
-        InputError: when alpha is outside (0, m), where a weight would not be positive, or no number.
+        InputError: unless alpha is a number in (0, m), so that all weights are positive.
     """
     if not isinstance(alpha, Real):
         raise InputError(f"alpha is {alpha!r}; give a number above 0: 1 for plain cpc")
 
     def fault(fewest: float) -> str | None:
         if fewest == 0:
-            return "a query has no negatives, all of its scores being -inf: alpha has nothing to weigh"
+            return "a query has no negatives: all of its scores are -inf, and alpha has nothing to weigh"
         if 0 < alpha < 1 + fewest:
             return None
         return (
@@ -51,14 +51,14 @@ def cpc(positives: Float[Tensor, "b p"], negatives: Float[Tensor, "b k"], alpha:
     Source: Song and Ermon 2020, arXiv:2007.09852, Eq. 4, as log(m/alpha) - L_alpha.
 
     Raises:
-        InputError: when alpha is outside (0, m), or these are no tables of scores.
+        InputError: if alpha is outside (0, m), or the arguments are not tables of scores.
 
     >>> scores = torch.zeros(8, 16)
     >>> annulus.bounds.cpc(scores[:, :1], scores[:, 1:], alpha=0.5)  # log(16 / 0.5)
     tensor(3.4657)
     """
     positives, negatives = checked_scores(positives, negatives)
-    # Weighing the few positives down is weighing the many negatives up.
+    # A smaller weight of the few positives is the same as a larger weight of the many negatives.
     log_weight = _log_weight(present(negatives).to(negatives.dtype), alpha)
     return infonce(positives - log_weight[:, None], negatives)
 
@@ -66,24 +66,23 @@ def cpc(positives: Float[Tensor, "b p"], negatives: Float[Tensor, "b k"], alpha:
 def cpc_ceiling(
     positives: Int[Tensor, "b"], negatives: Int[Tensor, "b"], alpha: float, eqco_alpha: float | None = None
 ) -> Float[Tensor, ""]:
-    """log(1 + k beta/(p alpha)) for numbers of positives and negatives: log(m/alpha) without neighbours.
+    """log(1 + k beta/(p alpha)) for p positives and k negatives: log(m/alpha) without neighbours.
 
-    `eqco_alpha` stands for k, though not in m, where `margin` shifted the negatives.
+    If `margin` shifted the negatives, `eqco_alpha` replaces k, though not in m.
 
     Raises:
-        InputError: when alpha is outside (0, m).
+        InputError: if alpha is outside (0, m).
     """
     total = negatives if eqco_alpha is None else eqco_alpha
     return (_log_weight(negatives, alpha).exp() * total / positives).log1p().mean()
 
 
 def cpc_warning(alpha: float, m: int) -> str | None:
-    """A sentence about the information that this alpha loses with m candidates; None from alpha 1 on, which loses none.
+    """Warning about the possible excess of this alpha with m candidates; None from alpha 1 on, which is a bound.
 
-    The paper (Song and Ermon 2020, arXiv:2007.09852) proves no bound above m/2. It holds up to m all the same: shares
-    x_i of a sum of 1 turn its Proposition 2's expectation into sum_i x_i / (beta + (alpha - beta) x_i), concave for
-    alpha >= beta, so at most its value 1 at x_i = 1/m; for alpha < 1 it is convex, so at most its value 1/alpha at a
-    corner.
+    The paper (Song and Ermon 2020, arXiv:2007.09852) proves the bound up to m/2. It holds up to m: with shares x_i of a
+    sum of 1, the expectation of its Proposition 2 is sum_i x_i / (beta + (alpha - beta) x_i). For alpha >= beta this is
+    concave, so at most its value 1 at x_i = 1/m. For alpha < 1 it is convex, so at most its value 1/alpha at a corner.
     """
     if alpha >= 1:
         return None
@@ -97,13 +96,13 @@ def cpc_warning(alpha: float, m: int) -> str | None:
 def mlcpc(positive: Float[Tensor, "b"], negatives: Float[Tensor, "b k"], alpha: float) -> Float[Tensor, ""]:
     """KL from 1/b on each positive to one softmax over all candidates of the batch, weighed as in `cpc`.
 
-    At chance log(m/alpha); with one query `cpc`. Where queries have different numbers of negatives, m is their mean
-    plus 1, so that all negatives weigh the same.
+    At chance log(m/alpha); with one query it equals `cpc`. If queries have different numbers of negatives, m is their
+    mean plus 1, so all negatives weigh the same.
 
     Source: Song and Ermon 2020, arXiv:2007.09852, Eq. 6, as log(m/alpha) - J_alpha, which is the KL of its Algorithm 1.
 
     Raises:
-        InputError: when alpha is outside (0, m), or these are no scores of queries.
+        InputError: if alpha is outside (0, m), or the arguments are not scores of queries.
 
     >>> scores = torch.zeros(8, 16)
     >>> annulus.bounds.mlcpc(scores[:, 0], scores[:, 1:], alpha=1.0)  # log 16
@@ -118,10 +117,10 @@ def mlcpc(positive: Float[Tensor, "b"], negatives: Float[Tensor, "b k"], alpha: 
 def _mlcpc(
     positive: Float[Tensor, "b"], counts: Int[Tensor, "b"], log_sums: Float[Tensor, "parts"], alpha: float
 ) -> Float[Tensor, ""]:
-    """`mlcpc` of a batch in parts: each query's number of negatives, and each part's log sum of theirs."""
+    """`mlcpc` of a batch in parts: `counts` are the queries' numbers of negatives, `log_sums` the parts' log sums."""
     log_weight = _log_weight(counts.to(positive.dtype).mean(), alpha)
     log_odds = positive.logsumexp(dim=0) - log_weight - log_sums.logsumexp(dim=0)
-    uneven = (positive - positive.mean()).logsumexp(dim=0) - math.log(len(positive))  # 0 when all score the same
+    uneven = (positive - positive.mean()).logsumexp(dim=0) - math.log(len(positive))  # 0 if all scores are equal
     return uneven - logsigmoid(log_odds)
 
 
@@ -129,7 +128,7 @@ def mlcpc_ceiling(negatives: Int[Tensor, "b"], alpha: float, eqco_alpha: float |
     """log(m/alpha) for numbers of negatives; `eqco_alpha` as in `cpc_ceiling`.
 
     Raises:
-        InputError: when alpha is outside (0, m).
+        InputError: if alpha is outside (0, m).
     """
     mean = negatives.float().mean()
     return (_log_weight(mean, alpha).exp() * (mean if eqco_alpha is None else eqco_alpha)).log1p()
@@ -144,10 +143,10 @@ def mlcpc_lower_alpha(m: int, n: int) -> float:
 
 
 def mlcpc_warning(alpha: float, m: int, n: int) -> str | None:
-    """A sentence about the information that this alpha loses with n queries of m candidates; None where it loses none.
+    """Warning about the possible excess of this alpha with n queries of m candidates; None if it is a bound.
 
-    A query stands against all n (m - 1) negatives (proof of arXiv:2007.09852, Theorem 2), which makes this `cpc` with
-    n (m - 1) + 1 candidates and alpha / alpha_{m,n}.
+    A query has all n (m - 1) negatives (proof of arXiv:2007.09852, Theorem 2), so this is `cpc` with n (m - 1) + 1
+    candidates and alpha / alpha_{m,n}.
     """
     lowest = mlcpc_lower_alpha(m, n)
     if alpha >= lowest:
@@ -159,16 +158,16 @@ def mlcpc_warning(alpha: float, m: int, n: int) -> str | None:
 
 
 def geometric(start: float, end: float, share: float) -> float:
-    """alpha when this share of training is done, start (end/start)^share: 1 at half of 10 to 0.1.
+    """alpha at this share of training, start (end/start)^share: 1 at half of training from 10 to 0.1.
 
-    Source: Song and Ermon 2020, arXiv:2007.09852, Section 5.3 (here `share` moves at every step).
+    Source: Song and Ermon 2020, arXiv:2007.09852, Section 5.3 (here `share` changes at every step).
     """
     return start * (end / start) ** share
 
 
 @dataclass(frozen=True)
 class CPC(Bound):
-    """`cpc` with this weight of the positive; `eqco_alpha` as in `InfoNCE`.
+    """`cpc` with weight `alpha` of the positive; `eqco_alpha` as in `InfoNCE`.
 
     >>> bound = annulus.bounds.CPC(alpha=0.1)
     >>> bound.warnings(negatives=15, queries=8)
@@ -197,10 +196,10 @@ class CPC(Bound):
 
 @dataclass(frozen=True)
 class MLCPC(Bound):
-    """`mlcpc`, whose alpha goes geometrically from start to end over training; `eqco_alpha` as in `InfoNCE`.
+    """`mlcpc` with an alpha that changes geometrically from start to end over training; `eqco_alpha` as in `InfoNCE`.
 
-    `divide_by_alpha` scales the gradient, as the authors' code does. Of several processes each gives its own queries,
-    and all get the loss of all: the batch's positives and one sum of each process's negatives are sent.
+    `divide_by_alpha` scales the gradient, as the authors' code does. With several processes, each passes its own
+    queries, and all return the loss of the whole batch. They exchange the positives, and one sum of negatives each.
 
     >>> bound = annulus.bounds.MLCPC(alpha_start=10.0, alpha_end=0.1)
     >>> [round(bound.alpha(training), 3) for training in (0.0, 0.5, 1.0)]
@@ -214,10 +213,10 @@ class MLCPC(Bound):
     neighbours: ClassVar = "refused"
 
     def alpha(self, training: float) -> float:
-        """The weight when this share of training is done.
+        """The weight at this share of training.
 
         Raises:
-            InputError: when it is no share, such as the number of an epoch.
+            InputError: unless it is a share; the number of an epoch is not.
         """
         check_value("training (the share that is done)", training, Done)
         return geometric(self.alpha_start, self.alpha_end, training)
@@ -239,8 +238,8 @@ class MLCPC(Bound):
 
     def warnings(self, negatives: int, queries: int) -> list[str]:
         m = 1 + negatives
-        found = [
+        warnings = [
             mlcpc_warning(effective_alpha(alpha, m, self.eqco_alpha), m, queries)
             for alpha in dict.fromkeys((self.alpha_start, self.alpha_end))
         ]
-        return [warning for warning in found if warning is not None]
+        return [warning for warning in warnings if warning is not None]

@@ -1,4 +1,4 @@
-"""Noise-contrastive estimation, a binary decision for each candidate by itself."""
+"""Noise-contrastive estimation: a binary decision for each candidate."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,21 +21,21 @@ def binary_nce(
     log_partition: Float[Tensor, "b"] | Float[Tensor, ""],
     columns: int,
 ) -> Float[Tensor, ""]:
-    """Telling the positive from k draws of uniform noise over `columns`, one by one; summed over the negatives.
+    """Binary cross-entropy of the positive against k draws of uniform noise over `columns`, summed over the negatives.
 
-    P = exp(score)/Z is called data with probability P/(P + k/columns). Where that is 1/2 for all, (1 + k) log 2.
-    Not a bound on information: report InfoNCE of the same scores.
+    A candidate of P = exp(score)/Z is data with probability P/(P + k/columns). If that is 1/2 for all candidates, the
+    loss is (1 + k) log 2. It is not a bound on information: report InfoNCE of the same scores.
 
     Source: Wu et al. 2018, arXiv:1805.01978, Section 3.2, in the form of their authors' later code.
     """
     counts = present(negatives).clamp(min=1).to(negatives.dtype)
-    even = log_partition + (counts / columns).log()  # the score at which data and noise are as likely
+    even = log_partition + (counts / columns).log()  # the score at which data and noise are equally likely
     return -(logsigmoid(positive - even) + logsigmoid(even[:, None] - negatives).sum(dim=1)).mean()
 
 
 @dataclass(frozen=True)
 class BinaryNCE(Bound):
-    """`binary_nce` with its partition function, which `PartitionFunction` describes; the original IR's objective.
+    """`binary_nce` with the partition function of `PartitionFunction`; the original IR's objective.
 
     >>> bound = annulus.bounds.BinaryNCE(normaliser="first-batch", constant=2.24556, rate=0.99)
     >>> config = annulus.ContrastConfig(bound=bound, negatives=64)
@@ -51,7 +51,7 @@ class BinaryNCE(Bound):
 
 
 class RunningNCE(nn.Module):
-    """`BinaryNCE` in a training, with its estimate of Z; the reported bound is InfoNCE of the same scores."""
+    """`BinaryNCE` during training, with its estimate of Z. The reported bound is InfoNCE of the same scores."""
 
     neighbours = BinaryNCE.neighbours
 

@@ -1,4 +1,4 @@
-"""Base of all bounds, and the result of evaluating one."""
+"""`Bound`, the base class of bounds, and `Estimate`, the result of a bound."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -18,21 +18,21 @@ def present(scores: Float[Tensor, "b k"]) -> Int[Tensor, "b"]:
 
 
 def in_full(scores: Float[Tensor, "*b"]) -> Float[Tensor, "*b"]:
-    """Scores of half precision as float32: float16 counts to 65,504, and so do its sums of exponentials on a CPU."""
+    """Converts half precision to float32: float16 ends at 65,504, and so would sums of exponentials on a CPU."""
     return scores.float() if scores.element_size() < 4 else scores
 
 
 def checked_scores(positives: Tensor, negatives: Tensor) -> tuple[Float[Tensor, "b p"], Float[Tensor, "b k"]]:
-    """The scores in float32 or more; refused where they are no tables.
+    """Checks the scores and converts half precision to float32.
 
     Raises:
         InputError: unless both are floating-point tensors on one device, with a row per query, and a score in each row.
     """
-    for name, given in (("positives", positives), ("negatives", negatives)):
-        if not isinstance(given, Tensor) or not given.is_floating_point():
-            kind = given.dtype if isinstance(given, Tensor) else type(given).__name__
+    for name, value in (("positives", positives), ("negatives", negatives)):
+        if not isinstance(value, Tensor) or not value.is_floating_point():
+            kind = value.dtype if isinstance(value, Tensor) else type(value).__name__
             raise InputError(
-                f"{name} are {kind}; give floating-point scores: those of a selection are selection.gather(scores)"
+                f"{name} are {kind}; give floating-point scores: selection.gather(scores) returns those of a selection"
             )
     if positives.device != negatives.device:
         raise InputError(
@@ -49,22 +49,22 @@ def checked_scores(positives: Tensor, negatives: Tensor) -> tuple[Float[Tensor, 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Result of evaluating a bound on a batch of scores. Only `loss` carries a gradient.
+    """Result of a bound on a batch of scores. Only `loss` carries a gradient.
 
-    >>> index, scores = torch.arange(8), 20 * torch.eye(8)  # each query finds its own column
+    >>> index, scores = torch.arange(8), 20 * torch.eye(8)  # each query scores highest with its own column
     >>> contrast = annulus.Contrast(annulus.ContrastConfig(), images=8, seed=0, device=torch.device("cpu"))
     >>> estimate = contrast(scores, index, self_index=index)
     >>> estimate.bound_nats, estimate.ceiling_nats  # log 8
     (tensor(2.0794), tensor(2.0794))
     """
 
-    loss: Float[Tensor, ""]  # what is minimised
-    loss_nats: Float[Tensor, ""]  # the same, before any scaling of its gradient
+    loss: Float[Tensor, ""]  # for the optimiser
+    loss_nats: Float[Tensor, ""]  # the same, before a scaling of its gradient
     bound_nats: Float[Tensor, ""]  # lower bound of the mutual information
-    ceiling_nats: Float[Tensor, ""]  # what the bound cannot exceed
+    ceiling_nats: Float[Tensor, ""]  # largest possible value of the bound
 
     def __add__(self, other: "Estimate") -> "Estimate":
-        """Two losses as one: losses add up, bounds and ceilings are averaged.
+        """Sums two losses, and averages their bounds and ceilings.
 
         Source: Wu et al. 2020, arXiv:2005.13149, Lemma 3.1 (CMC).
         """
@@ -76,17 +76,18 @@ class Estimate:
         )
 
     def times(self, weight: float) -> "Estimate":
-        """The loss of a share of a sum; bound and ceiling stay."""
+        """Multiplies the loss by a weight; bound and ceiling stay."""
         return replace(self, loss=self.loss * weight, loss_nats=self.loss_nats * weight)
 
 
 class Bound(Section):
     """Base class of bounds: a frozen dataclass of settings with a loss of scores and the ceiling of its estimate.
 
-    The bound is the ceiling less the loss. A loss of which that is no lower bound of information is a `Loss`.
+    The bound is the ceiling minus the loss. If that is not a lower bound of information, derive from `Loss`.
 
-    `neighbours` says what neighbours are to it: "refused", where a query has one positive; "positives", where they
-    stand beside it; "among negatives", where those that are negatives too count as positives.
+    `neighbours` is the role of neighbours: "refused": a query has one positive; "positives": they are positives beside
+    the query's own; "candidates": the same, and always in the denominator; "among negatives": neighbours that are
+    among the negatives count as positives.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
@@ -103,27 +104,31 @@ class Bound(Section):
     >>> method = annulus.SimCLR.create(network, images=100, dim=16, contrast=contrast)
     """
 
-    neighbours: ClassVar[Literal["refused", "positives", "among negatives"]] = "refused"
+    neighbours: ClassVar[Literal["refused", "positives", "candidates", "among negatives"]] = "refused"
+
+    def at(self, temperature: float) -> "Bound":
+        """The bound for scores that were divided by this temperature: itself, unless a constant of it depends on it."""
+        return self
 
     def begin(self) -> "Bound | nn.Module":
-        """The bound at the start of a training; one that keeps numbers between steps is a module of its own."""
+        """The bound at the start of training. A bound with a state between steps returns a module."""
         return self
 
     def loss(
         self, positives: Float[Tensor, "b p"], negatives: Float[Tensor, "b k"], training: float
     ) -> Float[Tensor, ""]:
-        """The loss in nats, mean over queries, when this share of training is done; -inf: absent.
+        """The loss in nats, mean over queries, at this share of training. A score of -inf is absent.
 
-        The first of the positives is the query's own.
+        The first positive is the query's own.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no loss of scores alone: begin() gives what estimates it")
+        raise NotImplementedError(f"{type(self).__name__} has no loss of scores alone: begin() returns its estimator")
 
     def ceiling(self, positives: Int[Tensor, "b"], negatives: Int[Tensor, "b"], training: float) -> Float[Tensor, ""]:
-        """The loss in nats when all scores are equal, or less, for numbers of positives and negatives."""
+        """The loss in nats for equal scores, or less, from each query's numbers of positives and negatives."""
         raise NotImplementedError(f"{type(self).__name__} has no ceiling: the loss when all scores are equal")
 
     def warnings(self, negatives: int, queries: int) -> list[str]:
-        """Warnings for these settings with so many negatives and queries, one sentence each."""
+        """Warnings for these settings with these numbers of negatives and queries, one sentence each."""
         return []
 
     def gradient_scale(self, training: float) -> float:
@@ -139,15 +144,16 @@ class Bound(Section):
         scores: Callable[[], Float[Tensor, "b n"]],
         in_denominator: bool = True,
     ) -> Estimate:
-        """Loss, bound and ceiling of these scores; `scores` gives those of all columns, without gradient.
+        """Computes loss, bound and ceiling of these scores; `scores` returns all columns' scores, without gradient.
 
-        `counts`: how many of a query's negatives are present. Who chose them knows; counting takes as long as the loss.
+        `counts`: number of present negatives of each query. The caller knows it, and counting takes as long as the
+        loss.
 
-        The first of the positives is the query's own, the others are neighbours. `in_denominator`: neighbours are
-        candidates too, so that the loss is at least 0. Without, they stand only in the numerator, as the papers print
-        it: the loss is that of the query's own positive less log(sum over positives of exp(score - own score)). It has
-        no lower limit, and at chance the ceiling without neighbours less this loss is log p in place of 0 for p
-        positives, so it is no bound. The bound reported is in both cases that with neighbours in the denominator.
+        The first positive is the query's own; the others are neighbours. With `in_denominator`, neighbours are
+        candidates too, and the loss is at least 0. Without it, they are only in the numerator, as in the papers: the
+        loss is the loss of the query's own positive minus log(sum over positives of exp(score - own score)). It has no
+        lower limit. At chance with p positives, the ceiling without neighbours minus this loss is log p, not 0, so it
+        is not a bound. In both cases the reported bound has neighbours in the denominator.
 
         Source: Wu et al. 2020, arXiv:2005.13149, Section 4.3 (RING with s-neighbours).
         """

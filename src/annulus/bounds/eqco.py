@@ -1,4 +1,4 @@
-"""EqCo's margin: as if a query had another number of negatives."""
+"""EqCo's margin: the loss of a query with another number of negatives."""
 
 import math
 
@@ -9,9 +9,9 @@ from annulus.bounds.bound import in_full, present
 
 
 def margin(negatives: Float[Tensor, "b k"], eqco_alpha: float | None) -> Float[Tensor, "b k"]:
-    """Negatives shifted by log(eqco_alpha/k), so that a query's k present negatives count as `eqco_alpha`; None: as k.
+    """Shifts negatives by log(eqco_alpha/k), so a query's k present negatives count as `eqco_alpha`; None: no shift.
 
-    eqco_alpha = k changes nothing; twice k adds log 2. The paper subtracts this shift, times the temperature, from the
+    eqco_alpha = k shifts by 0, twice k by log 2. The paper subtracts this shift, times the temperature, from the
     positive's similarity: the same loss. Source: Zhu et al. 2020, arXiv:2010.01929, Eqs. 5 and 10.
     """
     if eqco_alpha is None:
@@ -22,9 +22,9 @@ def margin(negatives: Float[Tensor, "b k"], eqco_alpha: float | None) -> Float[T
 
 
 def effective_alpha(alpha: float, m: int, eqco_alpha: float | None) -> float:
-    """The alpha of cpc or mlcpc that gives, without a margin, the weights that this alpha has with it.
+    """The alpha of cpc or mlcpc whose weights without a margin equal the weights of this alpha with it.
 
-    `m` is the number of candidates. An alpha of m or more, which no bound accepts, is returned as it is.
+    `m` is the number of candidates. An alpha of m or more is returned unchanged; no bound accepts it.
     """
     if eqco_alpha is None or alpha >= m:
         return alpha

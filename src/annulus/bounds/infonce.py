@@ -16,12 +16,12 @@ from annulus.settings import Positive
 
 
 def log_sum(negatives: Float[Tensor, "*b k"]) -> Float[Tensor, "*b"]:
-    """logsumexp over the last axis. With nothing present it is hugely negative, and its gradient 0 rather than NaN."""
+    """logsumexp over the last axis. If all scores are absent, it is hugely negative, and its gradient 0 and not NaN."""
     return _LogSum.apply(negatives)
 
 
 class _LogSum(Function):
-    """The sum and its gradient in few passes over the negatives, which are the largest tensor of a step."""
+    """logsumexp and its gradient in few passes over the negatives, the largest tensor of a step."""
 
     generate_vmap_rule = True
 
@@ -37,28 +37,28 @@ class _LogSum(Function):
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         negatives, log_sum = ctx.saved_tensors
         shares = (negatives - log_sum[..., None]).exp_()
-        # Where a second derivative is asked for, the first one's graph needs the shares as they are.
+        # For a second derivative, the graph of the first one needs the shares unchanged.
         return (shares.mul if torch.is_grad_enabled() else shares.mul_)(gradient[..., None])
 
 
 def infonce(positives: Float[Tensor, "b p"], negatives: Float[Tensor, "b k"]) -> Float[Tensor, ""]:
-    """-log of the softmax's mass on the positives, among 1 + k candidates where there is one positive.
+    """-log of the softmax's mass on p positives, among p + k candidates.
 
-    At chance log(1 + k/p): log 2 for one positive and one negative. log(1 + k) minus the loss bounds mutual
-    information from below. Never negative. Half precision is computed, and the loss is, in float32.
+    At chance log(1 + k/p): log 2 for one positive and one negative. log(1 + k) minus the loss bounds mutual information
+    from below. The loss is at least 0. Half precision is computed in float32, and so is the loss.
 
-    Source: van den Oord et al. 2018, arXiv:1807.03748, Eq. 4; Wu et al. 2020, arXiv:2005.13149, Eq. 5, whose K counts
-    the positive too, and Section 4.3 (neighbours, summed inside the log).
+    Source: van den Oord et al. 2018, arXiv:1807.03748, Eq. 4; Wu et al. 2020, arXiv:2005.13149, Eq. 5 (its K counts the
+    positive too) and Section 4.3 (neighbours, summed inside the log).
 
     Raises:
-        InputError: when these are no tables of scores.
+        InputError: if the arguments are not tables of scores.
 
     >>> scores = torch.zeros(8, 16)  # chance
     >>> annulus.bounds.infonce(scores[:, :1], scores[:, 1:])  # log 16
     tensor(2.7726)
     """
     positives, negatives = checked_scores(positives, negatives)
-    # The log odds of positives against negatives keep the small losses that a difference of logsumexps would round off.
+    # The log odds of positives against negatives keep small losses; a difference of logsumexps would round them off.
     own = positives.squeeze(1) if positives.shape[1] == 1 else positives.logsumexp(dim=1)
     return -logsigmoid(own - log_sum(negatives)).mean()
 
@@ -66,9 +66,9 @@ def infonce(positives: Float[Tensor, "b p"], negatives: Float[Tensor, "b k"]) ->
 def infonce_ceiling(
     positives: Int[Tensor, "b"], negatives: Int[Tensor, "b"], eqco_alpha: float | None = None
 ) -> Float[Tensor, ""]:
-    """log(1 + k/p) for numbers of positives and negatives: log(1 + k) without neighbours.
+    """log(1 + k/p) for p positives and k negatives: log(1 + k) without neighbours.
 
-    `eqco_alpha` stands for k where `margin` shifted the negatives: log(1 + eqco_alpha) without neighbours.
+    If `margin` shifted the negatives, `eqco_alpha` replaces k: log(1 + eqco_alpha) without neighbours.
 
     Source: Wu et al. 2020, arXiv:2005.13149, Eq. 5; Zhu et al. 2020, arXiv:2010.01929, Eq. 6.
     """
@@ -78,7 +78,7 @@ def infonce_ceiling(
 
 @dataclass(frozen=True)
 class InfoNCE(Bound):
-    """`infonce`. `eqco_alpha`: the number of negatives that EqCo's margin pretends; None: no margin.
+    """`infonce`. `eqco_alpha`: the number of negatives that EqCo's margin simulates; None: no margin.
 
     >>> scores = torch.zeros(8, 16)
     >>> annulus.bounds.InfoNCE().loss(scores[:, :1], scores[:, 1:])

@@ -1,4 +1,4 @@
-"""Local aggregation: the share that the close neighbours have of the background."""
+"""Local aggregation: the close neighbours' share of the background."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -11,10 +11,10 @@ from annulus.bounds.bound import Bound, checked_scores
 
 
 def la(close: Float[Tensor, "b c"], background: Float[Tensor, "b n"]) -> Float[Tensor, ""]:
-    """-log of the share that the close neighbours have of the background, which holds them too.
+    """-log of the close neighbours' share of the background, which includes them.
 
-    At chance log(n/c): log 2 where half of the background is close. The partition function of the original objective
-    cancels, so that the original objective is this one (arXiv:2005.13149, Lemma B.3).
+    At chance log(n/c): log 2 if half of the background is close. The partition function of the original objective
+    cancels, so the original objective equals this one (arXiv:2005.13149, Lemma B.3).
 
     Source: Wu et al. 2020, arXiv:2005.13149, Eqs. 2 and Lemma B.3.
     """
@@ -22,15 +22,15 @@ def la(close: Float[Tensor, "b c"], background: Float[Tensor, "b n"]) -> Float[T
 
 
 def la_ceiling(close: Int[Tensor, "b"], background: Int[Tensor, "b"]) -> Float[Tensor, ""]:
-    """log(n/c) for sizes of the background and of the close set in it."""
+    """log(n/c) for a background of n and a close set of c."""
     return (background / close).log().mean()
 
 
 @dataclass(frozen=True)
 class LocalAggregation(Bound):
-    """`la` of a query's own column and the negatives that are neighbours, against all of these and the negatives.
+    """`la` with the query's own column and its neighbours among the negatives as close set, and all as background.
 
-    >>> close, background = torch.zeros(8, 4), torch.zeros(8, 15)  # the first of the close ones is the query's own
+    >>> close, background = torch.zeros(8, 4), torch.zeros(8, 15)  # the first close column is the query's own
     >>> annulus.bounds.LocalAggregation().loss(close, background)  # log(16 / 4)
     tensor(1.3863)
     """

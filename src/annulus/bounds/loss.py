@@ -1,4 +1,4 @@
-"""Losses that bound no information, and what is reported in the place of their bound."""
+"""`Loss`, the base class of losses that do not bound information."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,14 +11,14 @@ from annulus.bounds.infonce import infonce, infonce_ceiling
 
 
 class Loss(Bound):
-    """Base class of losses that are no bound, which need `loss` alone: what is reported is InfoNCE of the same scores.
+    """Base class of losses that are not bounds. They define `loss` alone; the reported bound is InfoNCE of the scores.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
-    ... class Decoupled(annulus.bounds.Loss):  # Yeh et al. 2022, arXiv:2110.06848: the positive is no candidate
+    ... class Decoupled(annulus.bounds.Loss):  # Yeh et al. 2022, arXiv:2110.06848: without the positive
     ...     def loss(self, positives, negatives, training=0.0):
     ...         return (negatives.logsumexp(dim=1) - positives[:, 0]).mean()
-    >>> index, scores = torch.arange(8), 20 * torch.eye(8)  # each query finds its own column
+    >>> index, scores = torch.arange(8), 20 * torch.eye(8)  # each query scores highest with its own column
     >>> config = annulus.ContrastConfig(bound=Decoupled())
     >>> contrast = annulus.Contrast(config, images=8, seed=0, device=torch.device("cpu"))
     >>> estimate = contrast(scores, index, self_index=index)
@@ -38,5 +38,5 @@ class Loss(Bound):
         scores: Callable[[], Float[Tensor, "b n"]],
         in_denominator: bool = True,
     ) -> Estimate:
-        found = super().estimate(positives, negatives, training, counts, scores, in_denominator)
-        return replace(found, bound_nats=found.ceiling_nats - infonce(positives.detach(), negatives.detach()))
+        estimate = super().estimate(positives, negatives, training, counts, scores, in_denominator)
+        return replace(estimate, bound_nats=estimate.ceiling_nats - infonce(positives.detach(), negatives.detach()))

@@ -18,32 +18,32 @@ from annulus.datasets.source import Source
 from annulus.errors import InputError
 
 SETS = {"cifar10": CIFAR10, "cifar100": CIFAR100, "stl10": STL10}
-SECONDS_OF_SILENCE = 30.0  # after which a server counts as gone; torchvision would wait for ever
+SECONDS_OF_SILENCE = 30.0  # of a server until an error; torchvision would wait for ever
 RESIZED_AT_ONCE = 1024  # images, as float32
 
 
 def open_download(name: str, root: Path, image_size: int, unlabelled: bool = False) -> dict[str, Source]:
-    """Train and test of one set, downloaded when they are not in `root` yet.
+    """Opens train and test of one set, and downloads them if they are not in `root`.
 
-    torchvision compares the MD5 of every file with its own list before it unpickles CIFAR's, so only the authors' files
-    are unpickled. With `unlabelled`, STL-10's 100,000 images without a class follow its 5,000 training images.
+    torchvision checks the MD5 of every CIFAR file before it unpickles it, so only the authors' files are unpickled.
+    With `unlabelled`, STL-10's 100,000 images without a class follow its 5,000 training images.
 
     Raises:
-        InputError: when a file is missing and cannot be downloaded.
+        InputError: if a file is missing and cannot be downloaded.
     """
     kind = SETS[name]
     archive = root / kind.filename
-    stood_there = archive.exists()
+    existed = archive.exists()
     try:
         with patience():
             sets = {split: _open(kind, root, split, unlabelled) for split in ("train", "test")}
     except (OSError, RuntimeError, EOFError, tarfile.TarError, http.client.HTTPException) as error:
-        another = archive.is_file() and not check_integrity(str(archive), kind.tgz_md5)
-        if another and not stood_there:
-            archive.unlink()  # an incomplete download; a whole one stays, whatever became of its files
-        there = f"{archive} is cut or another file (its MD5 is not {kind.tgz_md5}); " if another and stood_there else ""
+        damaged = archive.is_file() and not check_integrity(str(archive), kind.tgz_md5)
+        if damaged and not existed:
+            archive.unlink()  # an incomplete download
+        fault = f"{archive} is cut or another file (its MD5 is not {kind.tgz_md5}); " if damaged and existed else ""
         raise InputError(
-            f"{there}dataset {name} is not in {root} and cannot be downloaded ({error}). "
+            f"{fault}dataset {name} is not in {root} and cannot be downloaded ({error}). "
             f"Put {kind.filename} from {kind.url} there by hand, "
             "or put your own images into folders and set dataset: folder"
         ) from error
@@ -51,7 +51,7 @@ def open_download(name: str, root: Path, image_size: int, unlabelled: bool = Fal
 
 
 def resized(images: UInt8[Tensor, "n c h w"], size: int) -> UInt8[Tensor, "n c y x"]:
-    """Squares of `size` pixels, antialiased bilinear; the same images when they have that size."""
+    """Resizes squares to `size` pixels, antialiased bilinear; returns the images themselves if they have that size."""
     if images.shape[-1] == size:
         return images
     out = torch.empty(*images.shape[:2], size, size, dtype=torch.uint8)
@@ -83,7 +83,7 @@ def _source(images: CIFAR10 | STL10, image_size: int) -> Source:
 
 @contextmanager
 def patience() -> Iterator[None]:
-    """Torchvision's downloads inside end with an error when a server is silent."""
+    """Context in which torchvision's downloads raise an error if a server is silent."""
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(SECONDS_OF_SILENCE)
     try:

@@ -1,9 +1,9 @@
-"""`fog`: the objects of `shapes` in fog, in 20 classes that lightness alone tells, and colour alone.
+"""`fog`: the objects of `shapes` in fog, in 20 classes. Lightness alone determines the class, and so does colour alone.
 
-A class is a hue and a ground; its outline follows from both. Lightness shows the outline and the ground, which leave
-one hue; the colour of the object shows its hue and the outline, which leave one ground. So the two views of CMC (L and
-ab of Lab) share the class. In `shapes` they share the outline alone: L has the ground's pattern, ab the hue.
-Fog halves the contrast and covers the picture with grain, so that an untrained network reads the class badly.
+A class is a hue and a ground; its outline follows from both. Lightness shows the outline and the ground, which
+determine the hue. The colour of the object shows its hue and the outline, which determine the ground. So the two views
+of CMC (L and ab of Lab) share the class. In `shapes` they share only the outline: L has the ground's pattern, ab the
+hue. Fog halves the contrast and covers the picture with grain, so the class is hard for an untrained network.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from annulus.datasets.draws import Draws
 from annulus.datasets.outlines import OUTLINES
-from annulus.datasets.shapes import HUES, chunks, drawn, grained
+from annulus.datasets.shapes import HUES, chunks, draw_pictures, grained
 from annulus.datasets.textures import GROUNDS
 
 GRAIN = 128  # levels of 256: a standard deviation of 37
@@ -22,10 +22,10 @@ CLASSES = tuple(f"{HUES[hue]}-{list(OUTLINES)[outline]}-{list(GROUNDS)[ground]}"
 
 
 def draw_fog(rows: np.ndarray, size: int, key: int) -> UInt8[Tensor, "n 3 h w"]:
-    """The images of these rows, `size` pixels a side. An image depends only on its row, the size and the key."""
+    """Draws the images of these rows, `size` pixels a side. An image depends only on its row, the size and the key."""
     images = np.empty((len(rows), 3, size, size), np.uint8)
     for some in chunks(len(rows), size):
         draws = Draws(key, rows[some])
-        clear = drawn(draws, *np.array(PARTS)[rows[some] % len(PARTS)].T, size).astype(np.int32)
+        clear = draw_pictures(draws, *np.array(PARTS)[rows[some] % len(PARTS)].T, size).astype(np.int32)
         images[some] = grained(draws, (clear + 128) >> 1, GRAIN)
     return torch.from_numpy(images)

@@ -1,4 +1,4 @@
-"""Generated images as a `Source`: their classes take turns, so the first n images are balanced for every n."""
+"""Generated images as a `Source`. Their classes alternate, so the first n images are balanced for every n."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -15,12 +15,12 @@ from annulus.datasets.shapes import CLASSES, draw_shapes
 from annulus.datasets.source import Source
 from annulus.device.rng import derive
 
-# Where the limit is null: as many as CIFAR-10 and DIV2K have.
+# Defaults for a limit of null: the numbers of images of CIFAR-10 and DIV2K.
 SMALL = {"train": 50_000, "test": 10_000}
 LARGE = {"train": 800, "test": 100}
 
 
-class Drawn(NamedTuple):
+class GeneratedSet(NamedTuple):
     """A generated image set: classes, functions that draw given rows by size and key, and default numbers of images."""
 
     classes: tuple[str, ...]
@@ -30,29 +30,29 @@ class Drawn(NamedTuple):
 
 
 # By their keys in params.yaml.
-DRAWN = {
-    "shapes": Drawn(CLASSES, draw_shapes, SMALL),
-    "fog": Drawn(fog.CLASSES, fog.draw_fog, SMALL),
-    "mosaics": Drawn(CLASSES, draw_mosaics, LARGE),
-    "objects": Drawn(OBJECTS, draw_objects, SMALL, draw_masks),
+GENERATED = {
+    "shapes": GeneratedSet(CLASSES, draw_shapes, SMALL),
+    "fog": GeneratedSet(fog.CLASSES, fog.draw_fog, SMALL),
+    "mosaics": GeneratedSet(CLASSES, draw_mosaics, LARGE),
+    "objects": GeneratedSet(OBJECTS, draw_objects, SMALL, draw_masks),
 }
 
 
 def counts(dataset: str, limits: Mapping[str, int | None]) -> dict[str, int]:
     """Number of images in each split."""
-    most = DRAWN[dataset].most
+    most = GENERATED[dataset].most
     return {split: limits[split] or most[split] for split in most}
 
 
 def generated(dataset: str, split: str, size: int, count: int, seed: int) -> Source:
-    """`count` images of a split. The data set's name, the split and the seed give the key of the draws."""
-    drawn, key = DRAWN[dataset], derive(seed, dataset, split)
+    """Source of `count` images of a split. The key of the draws is derived from data set, split and seed."""
+    image_set, key = GENERATED[dataset], derive(seed, dataset, split)
 
     def read(rows: Int64[Tensor, " k"]) -> tuple[UInt8[Tensor, "k 3 h w"], Mapping[int, str]]:
-        return drawn.images(rows.numpy(), size, key), {}
+        return image_set.images(rows.numpy(), size, key), {}
 
     def read_masks(rows: Int64[Tensor, " k"]) -> UInt8[Tensor, "k h w"]:
-        return drawn.masks(rows.numpy(), size, key)
+        return image_set.masks(rows.numpy(), size, key)
 
-    labels = torch.arange(count) % len(drawn.classes)
-    return Source(drawn.classes, labels, read, read_masks=read_masks if drawn.masks else None)
+    labels = torch.arange(count) % len(image_set.classes)
+    return Source(image_set.classes, labels, read, read_masks=read_masks if image_set.masks else None)

@@ -1,6 +1,6 @@
-"""`imagenet` (ILSVRC 2012) and `tinyimagenet`: the official archives, unpacked; nobody may download them unasked.
+"""`imagenet` (ILSVRC 2012) and `tinyimagenet`: the official archives, which the user downloads and unpacks.
 
-Row numbers follow the classes, and in a class the names; the test split is the archives' validation part.
+Row numbers follow the classes, and in a class the names. The test split is the archives' validation part.
 """
 
 import re
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import torch
 
-from annulus.datasets.folder import entries, is_folder, listed, of_files
-from annulus.datasets.source import Files, Source, encoded
+from annulus.datasets.folder import entries, files_source, is_aside, is_folder, list_split
+from annulus.datasets.source import FileList, Source, encoded
 from annulus.errors import InputError
 from annulus.files.regular import read_text
 
@@ -29,15 +29,15 @@ TINY = (
 
 
 def open_imagenet(root: Path, image_size: int) -> dict[str, Source]:
-    """train/CLASS/*, and val/CLASS/* or val/* with the development kit's labels.
+    """Lists train/CLASS/*, and val/CLASS/* or val/* with the development kit's labels.
 
     Raises:
-        InputError: when something is missing, with where to get it.
+        InputError: if a part is missing, with its source.
     """
     _check_there(root, ["train", "val"], "imagenet", IMAGENET)
-    train = listed(root, "train", image_size)
+    train = list_split(root, "train", image_size)
     if any(is_folder(entry) for entry in entries(root / "val")):
-        test = listed(root, "val", image_size)
+        test = list_split(root, "val", image_size)
         if test.classes != train.classes:
             raise InputError(f"{root}: the class folders of train and val differ; {IMAGENET}")
         return {"train": train, "test": test}
@@ -45,24 +45,24 @@ def open_imagenet(root: Path, image_size: int) -> dict[str, Source]:
 
 
 def open_tinyimagenet(root: Path, image_size: int) -> dict[str, Source]:
-    """train/CLASS/images/*, and val/images/* with val_annotations.txt.
+    """Lists train/CLASS/images/*, and val/images/* with val_annotations.txt.
 
     Raises:
-        InputError: when something is missing, with where to get it.
+        InputError: if a part is missing, with its source.
     """
     _check_there(root, ["train", "val/images", "val/val_annotations.txt"], "tinyimagenet", TINY)
     classes = tuple(sorted(entry.name for entry in entries(root / "train") if is_folder(entry)))
     folders = [f"train/{name}/images" for name in classes]
     names: list[str] = []
-    labels: list[int] = []
+    folder_labels: list[int] = []
     for label, folder in enumerate(folders):
-        inside = sorted(path.name for path in (root / folder).glob("*.JPEG"))
+        inside = _jpegs(root / folder)
         if not inside:
             raise InputError(f"{root / folder} has no images; {TINY}")
         names += inside
-        labels += [label] * len(inside)
-    of_class = torch.tensor(labels, dtype=torch.int64)
-    train = of_files(classes, of_class, Files(root, folders, of_class, encoded(names)), image_size, "train")
+        folder_labels += [label] * len(inside)
+    labels = torch.tensor(folder_labels, dtype=torch.int64)
+    train = files_source(classes, labels, FileList(root, folders, labels, encoded(names)), image_size, "train")
     # A line: name, class, and the object's box.
     lines = [line.split("\t") for line in _text(root / "val/val_annotations.txt", TINY).splitlines()]
     truth = {line[0]: line[1] for line in lines if len(line) > 1}
@@ -72,23 +72,23 @@ def open_tinyimagenet(root: Path, image_size: int) -> dict[str, Source]:
 def _split(
     root: Path, folder: str, truth: Mapping[str, str], classes: Sequence[str], image_size: int, way_out: str
 ) -> Source:
-    """The images of one folder, whose classes are given by name."""
-    names = sorted(path.name for path in (root / folder).glob("*.JPEG"))
+    """Source of the images of one folder; `truth` maps their names to classes."""
+    names = _jpegs(root / folder)
     number = {name: label for label, name in enumerate(classes)}
     lost = [name for name in names if truth.get(name) not in number]
     if lost or not names:
-        fault = f"no label says of which class {lost[0]} is" if lost else "there are no images"
+        fault = f"{lost[0]} has no label" if lost else "there are no images"
         raise InputError(f"{root / folder}: {fault}; {way_out}")
     names.sort(key=lambda name: number[truth[name]])
     labels = torch.tensor([number[truth[name]] for name in names], dtype=torch.int64)
-    return of_files(
-        classes, labels, Files(root, [folder], torch.zeros_like(labels), encoded(names)), image_size, "test"
+    return files_source(
+        classes, labels, FileList(root, [folder], torch.zeros_like(labels), encoded(names)), image_size, "test"
     )
 
 
 def _truth(root: Path) -> dict[str, str]:
-    """The class of each validation image by its name, as the development kit numbers both."""
-    from scipy.io import loadmat  # half a second
+    """Classes of the validation images by name, from the numbers in the development kit."""
+    from scipy.io import loadmat  # here, since it takes half a second
 
     numbers = _text(root / TRUTH, IMAGENET).split()
     try:
@@ -97,13 +97,17 @@ def _truth(root: Path) -> dict[str, str]:
         wnids = {str(int(number)): str(wnid) for number, wnid in pairs}
     except Exception as error:  # on broken bytes scipy's reader raises about anything
         raise InputError(f"{root / NUMBERS} is missing or is not the kit's ({error}); {IMAGENET}") from error
-    names = sorted(path.name for path in (root / "val").glob("*.JPEG"))
+    names = _jpegs(root / "val")
     if len(numbers) != len(names):
         raise InputError(f"{root}: {len(numbers)} labels in {TRUTH}, but {len(names)} images in val; {IMAGENET}")
     # ILSVRC2012_val_00000001.JPEG has the first label.
-    number_of = {name: int((re.findall(r"\d+", name) or [0])[-1]) for name in names}
-    of_number = dict(enumerate(numbers, start=1))
-    return {name: wnids.get(of_number.get(number, ""), "") for name, number in number_of.items()}
+    image_numbers = {name: int((re.findall(r"\d+", name) or [0])[-1]) for name in names}
+    labels = dict(enumerate(numbers, start=1))
+    return {name: wnids.get(labels.get(number, ""), "") for name, number in image_numbers.items()}
+
+
+def _jpegs(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.glob("*.JPEG") if not is_aside(path.name))
 
 
 def _check_there(root: Path, parts: Sequence[str], dataset: str, way_out: str) -> None:

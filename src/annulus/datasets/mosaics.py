@@ -1,9 +1,8 @@
-"""`mosaics`: large generated images whose near places share more than far ones, the same bytes on every machine.
+"""`mosaics`: large generated images in which near places share more than far places; the same bytes on every machine.
 
-A picture is a lattice of zones, and a zone a mosaic of pictures of `shapes` that are all of one class. The mosaic is
-bent, and lies under a light whose colour changes from place to place. Two places of one picture share its pattern,
-those less than NEAR apart the light and how the mosaic lies, and those of one zone the class, as far as it reaches.
-A picture's class is that of its middle.
+A picture is a lattice of zones, and a zone is a mosaic of pictures of `shapes` of one class. The mosaic is bent, and
+the colour of its light changes from place to place. All places of a picture share the pattern. Places less than NEAR
+apart share the light and the bend. Places of one zone share the class. A picture's class is the class of its middle.
 """
 
 import numpy as np
@@ -12,16 +11,16 @@ from jaxtyping import UInt8
 from torch import Tensor
 
 from annulus.datasets.draws import Draws, below, between
-from annulus.datasets.shapes import CLASSES, class_of, draw_shapes
+from annulus.datasets.shapes import CLASSES, draw_shapes, row_classes
 
 TILE = 20  # pixels a side of a picture
 ZONE = 10  # pictures a side of a zone: 200 pixels
-NEAR = 40  # pixels between the points at which light and bend are drawn; between them both are linear
+NEAR = 40  # pixels between the random points of light and bend; between the points both are linear
 DEPTH = 112  # of the light, in 1/256: each channel is multiplied by 0.56 to 1.44
 
 
 def draw_mosaics(rows: np.ndarray, size: int, key: int) -> UInt8[Tensor, "n 3 h w"]:
-    """The images of these rows, `size` pixels a side. An image depends only on its row, the size and the key."""
+    """Draws the images of these rows, `size` pixels a side. An image depends only on its row, the size and the key."""
     images = np.empty((len(rows), 3, size, size), np.uint8)
     for place, row in enumerate(rows):
         images[place] = _draw(int(row), size, key)
@@ -41,16 +40,16 @@ def _draw(row: int, size: int, key: int) -> np.ndarray:
 
 
 def _classes(row: int, across: int, middle: tuple[int, int], draws: Draws) -> np.ndarray:
-    """The class of each tile, (across, across): the middle tile's, and its zone's, is the picture's own."""
+    """The class of each tile, (across, across). The zone of the middle tile has the picture's class."""
     zones = [(np.arange(across) + draws.integers(0, ZONE).item()) // ZONE for _ in middle]
     count = across // ZONE + 2
     drawn = below(draws.words(count**2), len(CLASSES)).reshape(count, count)
-    drawn[zones[0][middle[0]], zones[1][middle[1]]] = class_of(np.array([row])).item()
+    drawn[zones[0][middle[0]], zones[1][middle[1]]] = row_classes(np.array([row])).item()
     return drawn[zones[0][:, None], zones[1]]
 
 
 def _field(draws: Draws, planes: int, size: int, values: int) -> np.ndarray:
-    """Planes of integers in [0, values), (planes, size, size), linear between points that are NEAR apart."""
+    """Planes of integers in [0, values), (planes, size, size), linear between points at distance NEAR."""
     count = (size - 1) // NEAR + 3
     points = below(draws.words(planes * count**2), values).reshape(planes, count, count)
     return between(points, np.arange(size, dtype=np.int32) + draws.integers(0, NEAR).item(), NEAR)

@@ -1,9 +1,9 @@
 """The five outlines of `shapes`: functions from a point to its depth inside the outline. Integers only.
 
-A point (u, v) and a depth are in 1/4096 of the outline's unit; depth is positive inside, 0 on the edge, and near the
-edge it grows by one unit per unit of distance (or a little less on curves), which is what antialiasing needs.
-Each outline has its centroid near the origin, and `SPAN` gives all of them the same area, so that neither the share
-of the picture that an object covers nor where its mass lies tells the class.
+A point (u, v) and a depth are in 1/4096 of the outline's unit. Depth is positive inside and 0 on the edge. Near the
+edge it grows by one unit per unit of distance (a little less on curves), as antialiasing needs. Each outline has its
+centroid near the origin, and `SPAN` gives all of them the same area. So neither the covered share of the picture nor
+the object's centre of mass identifies the class.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ def _both(*depths: Plane) -> Plane:
 
 
 def _round(u: Plane, v: Plane, radius: float) -> Plane:
-    """(r^2 - |p|^2) / 2r: the distance to the edge, to first order, without a square root."""
+    """(r^2 - |p|^2) / 2r: the distance to the edge to first order, without a square root."""
     r = _units(radius)
     return (r * r - u * u - v * v) // (2 * r)
 
@@ -48,7 +48,7 @@ def triangle(u: Plane, v: Plane) -> Plane:
 
 
 def star(u: Plane, v: Plane) -> Plane:
-    """Pentagram: the points behind at least four of the five lines, so the second smallest depth."""
+    """Pentagram: the points behind at least four of five lines, so the depth is the second smallest one."""
     normals = ((0, -256), (243, -79), (150, 207), (-150, 207), (-243, -79))
     smallest = second = np.full_like(u, 8 * ONE)
     for normal in normals:
@@ -69,7 +69,7 @@ def cross(u: Plane, v: Plane) -> Plane:
 
 OUTLINES: dict[str, Outline] = {outline.__name__: outline for outline in (disc, triangle, star, ring, cross)}
 
-# How much each is enlarged so that all cover an area of 2 square units; a test measures it.
+# Scale of each outline for an area of 2 square units; a test measures it.
 SPAN = {
     "disc": 0.798,
     "triangle": 1.242,

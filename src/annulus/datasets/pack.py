@@ -1,4 +1,4 @@
-"""Image files to shards, a few at a time, for sets too large for memory; a killed run goes on at its last shard."""
+"""Packs image files into shards, for sets too large for memory. A killed run continues at its last shard."""
 
 import hashlib
 import io
@@ -18,7 +18,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from annulus.datasets.decode import ORIENTATION, decode, opened, reason
-from annulus.datasets.source import Files
+from annulus.datasets.source import FileList
 from annulus.device.threads import threads
 from annulus.errors import InputError
 from annulus.files.disk import Packed
@@ -31,14 +31,14 @@ from annulus.running.code import hash_code
 
 SHARD = 8192  # images in a file; of 256 px about 250 MB of JPEG, 1.6 GB of pixels
 QUALITY = 90  # of JPEG: 30 KB at 256 px
-WAITING = 64  # coded images that wait for the disk, at most
-OF_SHARD = ("length", "start", "sizes", "fingerprint")  # what its own index says of each image
+WAITING = 64  # coded images that wait for the disk at most
+INDEX_FIELDS = ("length", "start", "sizes", "fingerprint")  # of each image, in the index of a shard
 
-Given, Made = TypeVar("Given"), TypeVar("Made")
+Item, Output = TypeVar("Item"), TypeVar("Output")
 
 
 class Coded(NamedTuple):
-    """A stored image, or the reason why it has no bytes."""
+    """A coded image; if the file cannot be read, `bad` is the reason, and there are no bytes."""
 
     content: bytes
     sizes: tuple[int, int]
@@ -48,10 +48,10 @@ class Coded(NamedTuple):
 
 @contextmanager
 def workplace(key: Mapping[str, Any]) -> Iterator[Path]:
-    """A folder outside DVC's outputs, which DVC deletes: it stays when the stage is killed or fails, for the next run.
+    """Context with a folder outside DVC's outputs. If the stage is killed or fails, the folder stays for the next run.
 
     Raises:
-        InputError: when another process packs the same images at this moment.
+        InputError: if another process packs the same images now.
     """
     with Checkpoint("prepare", {**key, "code": hash_code(Path(__file__))}) as checkpoint:
         checkpoint.save({})
@@ -60,15 +60,15 @@ def workplace(key: Mapping[str, Any]) -> Iterator[Path]:
 
 
 def pack(
-    files: Files, rows: Int64[Tensor, " k"], kind: Kind, size: int, folder: Path, split: str
+    files: FileList, rows: Int64[Tensor, " k"], kind: Kind, size: int, folder: Path, split: str
 ) -> tuple[Packed, Mapping[int, str]]:
-    """Pack files into shards of `folder`. Also returns the reason for each unreadable file (no bytes), by position.
+    """Packs files into shards in `folder`. Also returns the reasons of unreadable files (no bytes) by position.
 
-    raw: the central square in `size` x `size` pixels. jpeg: the shorter side has `size` pixels, and of the longer one
-    the middle 2 x `size` are kept; a file that already is such a JPEG is copied.
+    raw: the central square in `size` x `size` pixels. jpeg: the shorter side has `size` pixels, and the longer side is
+    cut to the middle 2 x `size`; a file that is such a JPEG already is copied.
 
     Raises:
-        InputError: when the disk is full. The shards before stay.
+        InputError: if the disk is full. Complete shards stay.
     """
     pool = ThreadPoolExecutor(threads())
     lengths, parts, bad = {}, [], {}
@@ -82,10 +82,10 @@ def pack(
                 bar.update(max(0, first + len(some) - bar.n))
                 lengths[path.name] = about["bytes"]
                 parts.append(tensors | {"shard": torch.full((len(some),), first // SHARD, dtype=torch.int32)})
-                bad |= {first + int(place): why for place, why in about["bad"].items()}
+                bad |= {first + int(place): fault for place, fault in about["bad"].items()}
     finally:
-        pool.shutdown(cancel_futures=True)  # on Ctrl-C, not after the remaining files
-    # Of a million images all parts beside their whole would take another fifty megabytes.
+        pool.shutdown(cancel_futures=True)  # on Ctrl-C, without the remaining files
+    # `pop` frees the parts: for a million images they would take fifty megabytes beside the whole.
     places = Places(*(torch.cat([tensors.pop(name) for tensors in parts]) for name in Places._fields))
     return Packed(places, Shards(folder, lengths), kind, size), bad
 
@@ -110,16 +110,16 @@ def _pack_shard(
 
 
 def _before(path: Path, files: list[Path]) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-    """Packed shard of an earlier run, or None if it is incomplete, its files have changed, or one could not be read."""
+    """Reads a shard of an earlier run; None if it is incomplete, its files have changed, or one was unreadable."""
     if not _index(path).exists() or not path.exists():
         return None
     try:
         tensors, about = read_packed(_index(path))
-        check_tensors(_index(path), tensors, {name: PLACES[name] for name in OF_SHARD}, "prepare")
-    except InputError:  # cut, or of another version: it is packed again
+        check_tensors(_index(path), tensors, {name: PLACES[name] for name in INDEX_FIELDS}, "prepare")
+    except InputError:  # cut, or of another version: the files are packed again
         return None
     same = (about.get("files"), about.get("bytes")) == (_identity(files), path.stat().st_size)
-    # A file that could not be read may be readable now, by another mode or a package, and the same in all the rest.
+    # An unreadable file may be readable now, after a change of mode or with a package, although its bytes are the same.
     whole = len(tensors["length"]) == len(files) and about.get("bad") == {}
     return (tensors, about) if same and whole else None
 
@@ -129,14 +129,14 @@ def _index(path: Path) -> Path:
 
 
 def _identity(files: list[Path]) -> str:
-    """Changes with a file's name, size and time of its last change."""
-    seen = []
+    """Hash of the files' names, sizes and modification times."""
+    facts = []
     for file in files:
         try:
-            seen.append((str(file), file.stat().st_size, file.stat().st_mtime_ns))
+            facts.append((str(file), file.stat().st_size, file.stat().st_mtime_ns))
         except OSError:
-            seen.append((str(file), -1, -1))
-    return hashlib.sha256(json.dumps(seen).encode()).hexdigest()
+            facts.append((str(file), -1, -1))
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
 def _coded(file: Path, kind: Kind, size: int) -> Coded:
@@ -161,20 +161,20 @@ def _jpeg(file: Path, size: int) -> Coded:
         content = file.read_bytes()
     else:
         coded = io.BytesIO()
-        fitted.save(coded, "JPEG", quality=QUALITY, comment=b"")  # a file's own may be too long for JPEG
+        fitted.save(coded, "JPEG", quality=QUALITY, comment=b"")  # the file's comment may be too long for JPEG
         content = coded.getvalue()
     return Coded(content, (height, width), fingerprint(np.asarray(fitted)), None)
 
 
 def _fitted(image: Image.Image, size: int) -> Image.Image:
-    """The image with a shorter side of `size` pixels and a longer one of at most LONGEST times that."""
+    """Resizes the shorter side to `size` pixels, and cuts the longer side to LONGEST times that."""
     width, height = (max(size, round(side * size / min(image.size))) for side in image.size)
     wide, high = (min(side, LONGEST * size) for side in (width, height))
     left, top = (width - wide) // 2, (height - high) // 2
     box = (left, top, left + wide, top + high)
     if (width, height) == image.size:
         return image if (wide, high) == image.size else image.crop(box)
-    # Of a long image the middle alone: all of it may not fit into memory.
+    # Only the middle of a long image is resized: all of it may not fit into memory.
     across, down = image.width / width, image.height / height
     part = (box[0] * across, box[1] * down, box[2] * across, box[3] * down)
     return image.resize((wide, high), Image.Resampling.BILINEAR, part)
@@ -188,8 +188,8 @@ def _upright_rgb_jpeg(file: Path) -> bool:
         return False
 
 
-def in_order(pool: ThreadPoolExecutor, make: Callable[[Given], Made], items: Iterable[Given]) -> Iterator[Made]:
-    """`make` of each item, by threads, in the items' order; no more are under way than WAITING."""
+def in_order(pool: ThreadPoolExecutor, make: Callable[[Item], Output], items: Iterable[Item]) -> Iterator[Output]:
+    """Ordered parallel map with at most WAITING pending items."""
     waiting = deque()
     for item in items:
         waiting.append(pool.submit(make, item))

@@ -1,6 +1,7 @@
-"""The three parts of a prepared data set: their numbers, and their files."""
+"""`DatasetParts`: the three parts of a prepared data set, with their metrics and files."""
 
 import hashlib
+import json
 import secrets
 import shutil
 from collections.abc import Mapping, Sequence
@@ -12,24 +13,33 @@ import torch
 from annulus.errors import InputError
 from annulus.files.disk import Packed
 from annulus.files.images import ImageSet, save_images
-from annulus.files.results import Number
+from annulus.files.regular import read_text
+from annulus.files.results import Number, write_text
+
+NAMES = "names.json"  # files of each part
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """The three parts of a data set; training and validation images have no row in common.
+class DatasetParts:
+    """The three parts of a data set. Training and validation images share no row.
 
-    `split`: the files of each part, where the path did not say it.
+    `names` lists the files of each part of own images. `drawn`: the split was drawn.
     """
 
     train: ImageSet
     validation: ImageSet
     test: ImageSet
     bad_files: int
-    split: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    names: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    drawn: bool = False
+
+    @property
+    def split(self) -> Mapping[str, Sequence[str]]:
+        """The files of each part if the split was drawn, else nothing."""
+        return self.names if self.drawn else {}
 
     def metrics(self) -> dict[str, Number]:
-        """Numbers of images, digests, and the training images' mean and standard deviation per channel, in [0, 1]."""
+        """Numbers of images, digests, and mean and standard deviation per channel of the training images, in [0, 1]."""
         mean, std = self.train.channel_statistics()
         parts = (self.train, self.validation, self.test)
         digests = "".join(part.digest for part in parts)
@@ -51,13 +61,13 @@ class Prepared:
         return numbers
 
 
-def save_prepared(folder: Path, prepared: Prepared) -> None:
-    """Write train, validation and test.safetensors, and the shards of a packed set beside them.
+def save_prepared(folder: Path, prepared: DatasetParts) -> None:
+    """Writes train, validation and test.safetensors, the shards of a packed set, and `NAMES` of own images.
 
-    A failure while they are written leaves the old files.
+    After a failure the old files stay.
 
     Raises:
-        InputError: when the disk is full or the folder cannot be written.
+        InputError: if the disk is full or the folder cannot be written.
     """
     temporary = None
     try:
@@ -70,6 +80,8 @@ def save_prepared(folder: Path, prepared: Prepared) -> None:
             save_images(temporary / f"{split}.safetensors", part)
             if isinstance(part.images, Packed):
                 part.images.shards.link(temporary)
+        if prepared.names:
+            write_text(temporary / NAMES, json.dumps(prepared.names, indent=1) + "\n")
         if folder.exists():
             shutil.rmtree(folder)
         temporary.replace(folder)
@@ -82,7 +94,13 @@ def save_prepared(folder: Path, prepared: Prepared) -> None:
             shutil.rmtree(temporary, ignore_errors=True)
 
 
+def read_names(folder: Path) -> dict[str, list[str]] | None:
+    """The files of each part that `save_prepared` wrote into `folder`; None without."""
+    path = folder / NAMES
+    return json.loads(read_text(path)) if path.exists() else None
+
+
 def shared_images(test: ImageSet, others: Sequence[ImageSet]) -> int:
-    """Number of test images with exactly the pixels of an image in the other sets."""
+    """Number of test images with the same pixels as an image in the other sets."""
     known = torch.cat([other.images.fingerprints() for other in others])
     return int(torch.isin(test.images.fingerprints(), known).sum())

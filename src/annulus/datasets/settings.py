@@ -1,20 +1,20 @@
-"""Settings of image sets: folders, stored and seen sizes, numbers of images."""
+"""Settings of image sets: folders, sizes of images and views, numbers of images."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt, Le
 
-from annulus.datasets.generated import DRAWN
+from annulus.datasets.generated import GENERATED
 from annulus.errors import InputError
 from annulus.settings import Section, Steps
 
-Classes = Literal["top", "innermost", "none"]  # the folder that is an image's class
+Classes = Literal["top", "innermost", "none"]  # the folder that names an image's class
 
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetSettings(Section):
-    """Settings of every image set: stored and seen size in pixels a side, and the validation share."""
+    """Settings of every image set: sizes of stored images and views in pixels a side, and the validation share."""
 
     image_size: Annotated[int, Ge(8), Le(2048)]
     view_size: Annotated[int, Ge(8), Le(1024)]
@@ -31,19 +31,19 @@ class DatasetSettings(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class GeneratedSettings(DatasetSettings):
-    """Generated images: nothing to download."""
+    """Settings of generated images, which need no download."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DownloadSettings(DatasetSettings):
-    """A torchvision set, downloaded into `root` on first use."""
+    """Settings of a torchvision set, downloaded into `root` on first use."""
 
     root: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class FilesSettings(DatasetSettings):
-    """Image files under `root`; `store` is where their pixels are: in memory, or on the disk, as pixels or as JPEG."""
+    """Settings of image files under `root`. `store`: pixels in memory, or on the disk as pixels (raw) or JPEG."""
 
     root: str
     store: Literal["memory", "raw", "jpeg"]
@@ -51,16 +51,16 @@ class FilesSettings(DatasetSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class FolderSettings(FilesSettings):
-    """Image files in a given layout, of which at most `max_bad_files` may be unreadable."""
+    """Settings of image files in a fixed layout; at most `max_bad_files` may be unreadable."""
 
     max_bad_files: Annotated[int, Ge(0), Le(10**9)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class PhotosSettings(FilesSettings):
-    """Images as they lie: without splits of their own, `test_fraction` is the test part.
+    """Settings of images in any common layout. If they have no splits, `test_fraction` of them is the test part.
 
-    `classes`: the first folder below the root, the innermost, or none.
+    `classes`: the folder that names the class: the first below the root, the innermost, or none.
     """
 
     test_fraction: Annotated[float, Gt(0), Le(0.5)]
@@ -69,17 +69,16 @@ class PhotosSettings(FilesSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class MasksSettings(DatasetSettings):
-    """Image files under `root` beside labels of their pixels."""
+    """Settings of image files with labels of their pixels under `root`."""
 
     root: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrepareBudget(Section):
-    """Largest number of images in a split; null: no limit. A smaller part is drawn evenly over the classes.
+    """Largest numbers of images in each split; null: no limit. A smaller part is drawn evenly over the classes.
 
-    `unlabelled_images`: further images without a class, for training encoders, beside those with one; `photos`,
-    `folder` and `stl10` may have some.
+    `unlabelled_images`: further training images without a class; `photos`, `folder` and `stl10` may have some.
     """
 
     train_images: Steps | None
@@ -88,7 +87,7 @@ class PrepareBudget(Section):
 
 
 DATASETS = {  # by their keys in params.yaml
-    **dict.fromkeys(DRAWN, GeneratedSettings),
+    **dict.fromkeys(GENERATED, GeneratedSettings),
     "photos": PhotosSettings,
     "folder": FolderSettings,
     "imagenet": FolderSettings,

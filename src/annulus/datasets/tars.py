@@ -1,4 +1,4 @@
-"""Tars for `photos`, written as files: of images in folders, and WebDatasets."""
+"""Unpacks tars for `photos`: tars of images in folders, and WebDatasets."""
 
 import json
 import os
@@ -11,19 +11,20 @@ from typing import Any
 
 from annulus.datasets.archives import check_names, check_room, joined, needs, sound
 from annulus.datasets.decode import SUFFIXES as IMAGE_SUFFIXES
-from annulus.datasets.found import Found, arranged, listed, split_of
+from annulus.datasets.folder import is_aside
+from annulus.datasets.listing import ImageListing, arrange, list_files, split_from_name
 from annulus.datasets.settings import Classes
-from annulus.datasets.tables import LABELS, class_name, column_of
+from annulus.datasets.tables import LABELS, class_names, find_column
 from annulus.errors import InputError
 
 LABEL_FILES = ("cls", "json")  # of a WebDataset's sample
 
 
-def from_tars(paths: Sequence[Path], unpacked: Path, classes: Classes) -> Found:
-    """The images of one tar, or of several.
+def from_tars(paths: Sequence[Path], unpacked: Path, classes: Classes) -> ImageListing:
+    """Unpacks one or several tars, and lists their images.
 
     Raises:
-        InputError: when one is cut or broken, would leave its folder or fill the disk, or a package is missing.
+        InputError: if one is cut or broken, would leave its folder or fill the disk, or a package is missing.
     """
     total = 0
     for path in paths:
@@ -45,10 +46,10 @@ def from_tars(paths: Sequence[Path], unpacked: Path, classes: Classes) -> Found:
 
 
 def _members(archive: tarfile.TarFile, path: Path) -> list[tarfile.TarInfo]:
-    """Files of a tar, links among them. tarfile takes the first broken header for the end, where a sound tar has zeros.
+    """The files of a tar, with links. tarfile takes a broken header for the end; a sound tar ends with zeros.
 
     Raises:
-        InputError: when it ends otherwise.
+        InputError: if it ends otherwise.
     """
     members = [member for member in archive.getmembers() if member.isfile() or member.islnk() or member.issym()]
     archive.fileobj.seek(archive.offset)
@@ -58,7 +59,7 @@ def _members(archive: tarfile.TarFile, path: Path) -> list[tarfile.TarInfo]:
 
 
 def _untar(archive: tarfile.TarFile, members: Sequence[tarfile.TarInfo], folder: Path) -> list[str]:
-    """Write the files; returns the links that lead out of the archive, which are not followed."""
+    """Writes the files; returns the links that lead out of the archive, which are not followed."""
     folder.mkdir(parents=True)
     outside = []
     for member in members:
@@ -69,24 +70,24 @@ def _untar(archive: tarfile.TarFile, members: Sequence[tarfile.TarInfo], folder:
     return outside
 
 
-def _one_tree(trees: Sequence[tuple[Path, Path, list[str]]], root: Path, classes: Classes) -> Found:
-    """Tars of images in folders as the one tree that they are parts of: path, folder and left out links of each."""
+def _one_tree(trees: Sequence[tuple[Path, Path, list[str]]], root: Path, classes: Classes) -> ImageListing:
+    """Lists tars of images in folders as one tree; `trees` has path, folder and omitted links of each."""
     files, names, others, splits = [], [], [], {}
     for path, folder, outside in trees:
-        inside, no_images = listed(folder)
+        inside, no_images = list_files(folder)
         for name in inside:
             file = f"{folder.relative_to(root)}/{name}"
             files.append(file)
             names.append(name)
-            splits[file] = split_of(path.name)
+            splits[file] = split_from_name(path.name)
         others += [*no_images, *outside]
-    found = replace(arranged(root, files, names, others, classes), kind="a tar")
-    return found if any(found.splits) else replace(found, splits=tuple(splits[file] for file in found.names))
+    listing = replace(arrange(root, files, names, others, classes), kind="a tar")
+    return listing if any(listing.splits) else replace(listing, splits=tuple(splits[file] for file in listing.names))
 
 
-def _webdataset(path: Path, folder: Path) -> Found:
-    """A tar of samples: an image and, beside it, its label (.cls, .json)."""
-    split = split_of(path.name)
+def _webdataset(path: Path, folder: Path) -> ImageListing:
+    """Unpacks a tar of samples, each an image with its label (.cls, .json), and lists the images."""
+    split = split_from_name(path.name)
     needs("a WebDataset tar", "webdataset")
     import webdataset
 
@@ -99,6 +100,8 @@ def _webdataset(path: Path, folder: Path) -> Found:
                 "`tar --sort=name`"
             )
         known.add(sample["__key__"])
+        if any(map(is_aside, sample["__key__"].split("/"))):
+            continue
         kinds = [kind for kind in sample if f".{kind.rpartition('.')[2].lower()}" in IMAGE_SUFFIXES]
         if len(kinds) > 1:
             raise InputError(
@@ -112,24 +115,25 @@ def _webdataset(path: Path, folder: Path) -> Found:
         name = f"{len(images):08}.{image.rpartition('.')[2].lower()}"
         (folder / name).write_bytes(sample[image])
         images.append(name)
-        labelled.append(_label_of(sample))
-    return Found("WebDataset tars", folder, tuple(images), tuple(labelled), (split,) * len(images), tuple(others))
+        labelled.append(_label(sample))
+    classes = class_names(path, "label", labelled)
+    return ImageListing("WebDataset tars", folder, tuple(images), classes, (split,) * len(images), tuple(others))
 
 
 def _beside_images(names: Iterable[str]) -> bool:
-    """True where a label file belongs to an image: both have the same folder and name, up to its first point."""
+    """Returns True if a label file has the same folder and name (up to its first point) as an image."""
     kinds = defaultdict(set)
     for name in names:
         folder, base = os.path.split(name)
         key, _, ending = base.partition(".")
         kinds[folder, key].add(ending.rpartition(".")[2].lower())
     images = {suffix[1:] for suffix in IMAGE_SUFFIXES}
-    return any(found & images and found & set(LABEL_FILES) for found in kinds.values())
+    return any(endings & images and endings & set(LABEL_FILES) for endings in kinds.values())
 
 
-def _label_of(sample: Mapping[str, Any]) -> str | None:
+def _label(sample: Mapping[str, Any]) -> Any:
     if "cls" in sample:
-        return class_name(sample["cls"].decode().strip())
+        return sample["cls"]
     about = json.loads(sample.get("json", b"{}"))
-    column = column_of(list(about), LABELS) if isinstance(about, dict) else None
-    return class_name(about[column]) if column else None
+    column = find_column(list(about), LABELS) if isinstance(about, dict) else None
+    return about[column] if column else None

@@ -1,6 +1,6 @@
-"""Patterns of the ground of `shapes`: planes of 0 to 256 between the dark and the light. Integers only.
+"""Patterns of the ground of `shapes`: planes from 0 (dark) to 256 (light). Integers only.
 
-A kind sees coordinates p and q along and across its direction, in 1/1024 of a period.
+A kind is a function of coordinates p and q along and across its direction, in 1/1024 of a period.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ def wave(p: Plane) -> Plane:
 
 
 def _sharp(height: Plane) -> Plane:
-    """From below zero (0) to above (256), with a soft edge."""
+    """A soft step: 0 below zero, 256 above."""
     return np.clip(128 + 2 * height, 0, 256)
 
 
@@ -40,9 +40,9 @@ GROUNDS = {kind.__name__: kind for kind in (plain, upright, level, checks)}
 
 
 def draw_ground(draws: Draws, x: Plane, y: Plane, grounds: np.ndarray) -> Plane:
-    """The pattern of each row, (n, size, size), by its number in GROUNDS: period, phase and a tilt at random.
+    """Draws the pattern of each row, (n, size, size), by its number in GROUNDS, with random period, phase and tilt.
 
-    x (1, 1, size) and y (1, size, 1) run over the picture from -2**14 to 2**14.
+    x (1, 1, size) and y (1, size, 1) are over the picture from -2**14 to 2**14.
     """
     periods = draws.integers(6 * 256, 9 * 256)  # in the picture's width, in 1/512: 3 to 4.5
     along, across = ((turned * periods) >> 12 for turned in cosine_sine(draws.integers(-30, 31)))  # 10 degrees

@@ -1,6 +1,6 @@
-"""Checks of numbers that a GPU computes, for which the host does not wait: looked at later, or by the GPU itself.
+"""Checks of numbers on a GPU without a wait of the host: evaluated later, or by the GPU itself.
 
-On a CPU there is nothing to wait for: a check is looked at when it is made.
+On a CPU a check is evaluated at once.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,19 +16,19 @@ from annulus.errors import InputError
 
 MARGIN = 0.01  # by which pixels may lie outside [0, 1]: resampling rounds
 
-# From a number to the sentence that refuses it, or None.
+# Maps a number to an error sentence, or to None where the number is valid.
 Fault = Callable[[float], str | None]
 
 
 class Checks:
-    """Checks of numbers on a GPU, to be looked at together when the host waits for the GPU anyway."""
+    """Pending checks of numbers on a GPU, evaluated together when the host waits for the GPU anyway."""
 
     def __init__(self) -> None:
-        self._made: list[tuple[Tensor, Fault]] = []
+        self._pending: list[tuple[Tensor, Fault]] = []
 
     @contextmanager
     def put_off(self) -> Iterator[None]:
-        """Context in which checks wait for `look`; outside of it each check waits for the GPU."""
+        """Context in which `look` evaluates the checks; outside of it each check waits for the GPU."""
         before = _checks.set(self)
         try:
             yield
@@ -36,33 +36,33 @@ class Checks:
             _checks.reset(before)
 
     def look(self) -> None:
-        """Evaluate the checks made since the last look.
+        """Evaluates the checks added since the last look.
 
         Raises:
-            InputError: what the first faulty number's check says.
+            InputError: with the sentence of the first check that fails.
         """
-        made, self._made = self._made, []
-        if made:
-            numbers = all_gather(torch.stack([number.double() for number, _ in made])[None])
-            for number, (_, fault) in zip(numbers.T.tolist(), made, strict=True):
+        pending, self._pending = self._pending, []
+        if pending:
+            numbers = all_gather(torch.stack([number.double() for number, _ in pending])[None])
+            for number, (_, fault) in zip(numbers.T.tolist(), pending, strict=True):
                 _refuse(number, fault)
 
     def add(self, number: Num[Tensor, ""], fault: Fault) -> None:
-        """Look at this number later."""
-        self._made.append((number, fault))
+        """Adds a check for the next look."""
+        self._pending.append((number, fault))
 
 
 _checks: ContextVar[Checks | None] = ContextVar("checks", default=None)
 
 
 def check(number: Num[Tensor, ""], fault: Fault) -> None:
-    """Refuse a number for which `fault` returns a sentence: at once, or on a GPU in `Checks.put_off` at the next look.
+    """Raises the sentence that `fault` returns for a number: at once, or on a GPU in `Checks.put_off` at the next look.
 
-    Within `put_off`, all processes refuse if one must, so that none waits for another in vain. Elsewhere each process
-    checks its own number, so that another library's loop may call from one process alone.
+    Within `put_off`, all processes raise if one does, so none waits for another in vain. Elsewhere each process checks
+    its own number, so another library's loop may call this from one process alone.
 
     Raises:
-        InputError: with that sentence.
+        InputError: with the sentence.
     """
     checks = _checks.get()
     if checks is None:
@@ -76,12 +76,12 @@ def check(number: Num[Tensor, ""], fault: Fault) -> None:
 def require(
     holds: Callable[[], Bool[Tensor, ""]], device: torch.device, received: Callable[[], str], expected: str
 ) -> None:
-    """Refuse numbers from another library's loop: at once on a CPU; on a GPU by an assertion, which ends the process.
+    """Checks numbers from another library's loop: at once on a CPU; on a GPU by an assertion, which ends the process.
 
-    In `Checks.put_off`, this library's own loop, nothing is checked on a GPU: the loop makes no such numbers.
+    In `Checks.put_off`, this library's own loop, it checks nothing on a GPU: the loop computes valid numbers.
 
     Raises:
-        InputError: with what was received and what is expected, on a CPU.
+        InputError: on a CPU, with the value and the expectation.
     """
     if device.type == "cpu":
         if not holds():
@@ -91,15 +91,15 @@ def require(
 
 
 def in_own_loop() -> bool:
-    """Returns True within this library's own loop, which checks its losses and names the images of a NaN."""
+    """Returns True within this library's own loop, which checks its losses and names the images with a NaN."""
     return _checks.get() is not None
 
 
 def require_range(name: str, index: Int[Tensor, "*b"], first: int, last: int, expected: str) -> None:
-    """Refuse, as `require` does, row or column numbers outside [first, last), which torch may take from the end.
+    """`require` for row or column numbers within [first, last). Torch would count a negative one from the end.
 
     Raises:
-        InputError: with the lowest and the highest, on a CPU.
+        InputError: on a CPU, with the lowest and the highest number.
     """
     if index.numel():
         holds, received = lambda: _within(index, first, last), lambda: f"{name} holds {index.min()} to {index.max()}"
@@ -107,10 +107,10 @@ def require_range(name: str, index: Int[Tensor, "*b"], first: int, last: int, ex
 
 
 def require_pixels(name: str, images: Float[Tensor, "..."], expected: str) -> None:
-    """Refuse, as `require` does, pixels outside [0, 1], and NaN.
+    """`require` for pixels within [0, 1], without NaN.
 
     Raises:
-        InputError: with the lowest and the highest, on a CPU.
+        InputError: on a CPU, with the lowest and the highest pixel.
     """
     if images.numel():
         text = f"{name} from {{:.4g}} to {{:.4g}}"
@@ -118,7 +118,7 @@ def require_pixels(name: str, images: Float[Tensor, "..."], expected: str) -> No
 
 
 def _in_range(images: Float[Tensor, "..."]) -> Bool[Tensor, ""]:
-    lowest, highest = images.aminmax()  # NaN where a pixel is
+    lowest, highest = images.aminmax()  # NaN if a pixel is NaN
     return (lowest >= -MARGIN) & (highest <= 1 + MARGIN)
 
 

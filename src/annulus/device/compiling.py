@@ -1,4 +1,4 @@
-"""A network's pass compiled by torch, and replayed from CUDA graphs, for those who ask: fewer kernels, fewer calls."""
+"""Optional speed of a network's pass: torch.compile for fewer kernels, CUDA graphs for fewer calls."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -15,26 +15,26 @@ Call = TypeVar("Call", bound=Callable)
 
 
 def compiled(call: Call) -> Call:
-    """The call, where ANNULUS_COMPILE asks for it compiled at its first use, for the sizes that it then has."""
+    """Returns the call; if ANNULUS_COMPILE is set, compiled at its first use, for the sizes of that use."""
     return call if compiling() == "no" else _Compiled(call)
 
 
 class _Compiled:
-    """A compiled call that can be copied: torch's own is a function, whose copy would still call the first network."""
+    """A compiled call that can be copied. Torch's is a function, and its copy would still call the first network."""
 
     def __init__(self, call: Callable) -> None:
         self.call, self.compiled = call, torch.compile(call, dynamic=False)
 
-    def __call__(self, *given: Any) -> Any:
-        return self.compiled(*given)
+    def __call__(self, *arguments: Any) -> Any:
+        return self.compiled(*arguments)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "_Compiled":
         return _Compiled(deepcopy(self.call, memo))
 
 
 def replayed(call: Call, module: nn.Module) -> Call:
-    """The call on a batch, where ANNULUS_COMPILE asks for graphs replayed from CUDA graphs, as `Graphed` says.
+    """Returns the call on a batch; if ANNULUS_COMPILE is graphs, as `Graphed`.
 
-    Of several processes none captures: their layers send statistics to each other.
+    Several processes capture nothing, since their layers send statistics to each other.
     """
     return Graphed(call, module) if compiling() == "graphs" and world_size() == 1 else call

@@ -1,4 +1,4 @@
-"""Copies from pinned memory, which never make the host wait for a GPU. `device.checks` does the same for checks."""
+"""Copies from pinned memory, without a wait of the host for a GPU. `device.checks` does the same for checks."""
 
 from collections.abc import Sequence
 
@@ -7,10 +7,10 @@ from torch import Tensor
 
 
 def to_device(tensors: Sequence[Tensor], device: torch.device) -> list[Tensor]:
-    """Copies the host's tensors to a device, all in one transfer from pinned memory, and does not wait for it."""
+    """Copies tensors of the host to a device: one transfer from pinned memory, without waiting for it."""
     if device.type == "cpu" or not tensors:
         return list(tensors)
-    # Larger numbers first: so each tensor begins at a multiple of the size of its numbers.
+    # With larger numbers first, each tensor begins at a multiple of the size of its numbers.
     order = sorted(range(len(tensors)), key=lambda place: -tensors[place].element_size())
     parts = [tensors[place].contiguous().view(-1).view(torch.uint8) for place in order]
     arrived = torch.cat(parts).pin_memory().to(device, non_blocking=True)

@@ -1,9 +1,9 @@
 """Several processes as one: the memories, the views and the batch statistics see the global batch.
 
-Each process encodes its own slice of the batch (`local`) and scores it against the whole memory, of which each has a
-copy. What the memory stores is gathered (`all_gather`), so that the copies stay equal. The objective is the mean of the
-processes' losses, so gradients are averaged (optim/gradients.py). All draw the same random numbers. Weights start
-equal because they are seeded, so they are never sent. In one process each function returns its argument.
+Each process encodes its own slice of the batch (`local`) and scores it against its copy of the whole memory. All
+processes store the same gathered embeddings (`all_gather`), so the copies stay equal. The objective is the mean of the
+processes' losses, so gradients are averaged (optim/gradients.py). All processes draw the same random numbers. Seeded
+weights start equal, so they are never sent. In one process each function returns its argument.
 """
 
 import os
@@ -19,19 +19,19 @@ from torch import Tensor
 
 from annulus.errors import InputError
 
-OTHERS_SPEAK_SECONDS = 20.0  # for another process to print its error: twice what it waits for the first
+OTHERS_SPEAK_SECONDS = 20.0  # for another process to print its error; it waits half as long for the first process
 # gloo's and NCCL's words for a process that is gone.
 ENDED = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "remote process exited")
 
 
 @contextmanager
 def process_group() -> Iterator[None]:
-    """Context in which the processes started by torchrun form one group, each on its own GPU where there are GPUs.
+    """Context in which the processes of torchrun form one group, each on its own GPU if there are GPUs.
 
-    The group has WORLD_SIZE processes, which torchrun sets. If it is missing or 1, nothing happens.
+    torchrun sets WORLD_SIZE, the number of processes. If it is missing or 1, there is no group.
 
     Raises:
-        InputError: when the environment names no other processes to meet, fewer GPUs than processes are here, or
+        InputError: if the environment lacks torchrun's other variables, the machine has fewer GPUs than processes, or
             another process ends while this one waits for it.
     """
     if os.environ.get("WORLD_SIZE", "1") == "1":
@@ -48,10 +48,10 @@ def process_group() -> Iterator[None]:
         gpu, gpus = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
         if gpu >= gpus:
             raise InputError(
-                f"process {gpu + 1} on this machine finds {gpus} GPUs, and each process needs its own; "
+                f"process {gpu + 1} on this machine sees {gpus} GPUs, and each process needs its own; "
                 f"start at most {gpus}: `torchrun --nproc-per-node {gpus}`"
             )
-        torch.cuda.set_device(gpu)  # what "cuda" means from here on
+        torch.cuda.set_device(gpu)  # the GPU that "cuda" names in this process
         backend = "cpu:gloo,cuda:nccl"
     dist.init_process_group(backend)
     try:
@@ -59,10 +59,10 @@ def process_group() -> Iterator[None]:
     except RuntimeError as error:
         if not any(words in str(error) for words in ENDED):
             raise
-        time.sleep(OTHERS_SPEAK_SECONDS)  # whoever ended says why first, and ends this process
+        time.sleep(OTHERS_SPEAK_SECONDS)  # the process that ended prints its error first, and ends this one
         raise InputError(
-            "another process of this run has ended: it said why, or it was killed, mostly because memory ran out; "
-            "run again: the same command goes on"
+            "another process of this run has ended: it printed its error, or it was killed, mostly because memory ran "
+            "out; run the same command again to continue"
         ) from error
     finally:
         dist.destroy_process_group()
@@ -79,10 +79,10 @@ def rank() -> int:
 
 
 def local_slice(count: int) -> slice:
-    """Rows of a global batch of `count` that belong to this process: consecutive, in rank order.
+    """This process's rows of a global batch of `count`: consecutive, in rank order.
 
     Raises:
-        InputError: when the batch cannot be shared evenly.
+        InputError: if `count` is not a multiple of the number of processes.
     """
     share, rest = divmod(count, world_size())
     if rest:
@@ -97,16 +97,16 @@ def local(x: Shaped[Tensor, "all *rest"]) -> Shaped[Tensor, "b *rest"]:
     """This process's rows of a global batch, as a view.
 
     Raises:
-        InputError: when the batch cannot be shared evenly.
+        InputError: if the batch size is not a multiple of the number of processes.
     """
     return x[local_slice(len(x))]
 
 
 def all_gather_with_grad(x: Shaped[Tensor, "b *rest"]) -> Shaped[Tensor, "all *rest"]:
-    """All processes' rows in rank order, the same on each; undoes `local`. Shapes must agree between processes.
+    """All processes' rows in rank order, the same in each process; undoes `local`. All processes have the same shapes.
 
-    Backward adds up all processes' gradients of this process's rows. So the mean over processes of a parameter's
-    gradient is that of the mean of their losses, whatever each makes of the rows.
+    Backward sums all processes' gradients of this process's rows. So the mean over processes of a parameter's gradient
+    is the gradient of the mean loss, whatever each process computes from the rows.
     """
     return _Gather.apply(x) if world_size() > 1 else x
 
@@ -122,7 +122,7 @@ class _Gather(torch.autograd.Function):
 
 
 class _Sum(torch.autograd.Function):
-    """This process's rows of the sum over processes: the derivative of `_Gather`, as that is of this one."""
+    """This process's rows of the sum over processes. It is the derivative of `_Gather`, and `_Gather` is its own."""
 
     @staticmethod
     def forward(ctx, x: Tensor) -> Tensor:
@@ -155,7 +155,7 @@ def mean_(x: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:
 
 
 def broadcast(value: Any) -> Any:
-    """The first process's value, in every process; for instance the checkpoint that it has read."""
+    """Returns the first process's value in every process, for instance a checkpoint."""
     if world_size() == 1:
         return value
     held = [value]

@@ -1,4 +1,4 @@
-"""Machine code of kernels in Triton, for a GPU that need not be there: registers, spills, instructions."""
+"""Machine code of Triton kernels: registers, spills, instructions. It compiles without the GPU."""
 
 import re
 import subprocess
@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 
 class Form(NamedTuple):
-    """A kernel and what it is compiled for: types of its pointers and its constants; other arguments are int32.
+    """A kernel, the types of its pointers and its constants; other arguments are int32.
 
-    Of the `aligned`, address or value is a multiple of 16, which a launch sees by itself.
+    The address or value of an `aligned` argument is a multiple of 16. A launch detects this by itself.
     """
 
     name: str
@@ -23,7 +23,7 @@ class Form(NamedTuple):
 
 
 class MachineCode(NamedTuple):
-    """Numbers of one kernel's machine code. Spilled: bytes a thread that do not fit its registers; 0 is fast."""
+    """Numbers of one kernel's machine code. `spilled_bytes` per thread do not fit its registers; 0 is fast."""
 
     registers: int
     spilled_bytes: int
@@ -33,7 +33,7 @@ class MachineCode(NamedTuple):
 
 
 def machine_code(form: Form, architecture: int) -> MachineCode:
-    """Compile a kernel with the installed Triton, for compute capability 9.0 as 90."""
+    """Compiles a kernel with the installed Triton. `architecture` is 90 for compute capability 9.0."""
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
@@ -53,11 +53,11 @@ def machine_code(form: Form, architecture: int) -> MachineCode:
         cubin.write_bytes(code.asm["cubin"])
         usage = subprocess.check_output([tools / "cuobjdump", "-res-usage", cubin], text=True)
         listing = subprocess.check_output([tools / "nvdisasm", "-c", cubin], text=True, stderr=subprocess.DEVNULL)
-    used = {name: int(number) for name, number in re.findall(r"\b(REG|STACK|LOCAL):(\d+)", usage)}
+    counts = {name: int(number) for name, number in re.findall(r"\b(REG|STACK|LOCAL):(\d+)", usage)}
     instructions = re.findall(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?\w+\s+)?(\w+)", listing, re.MULTILINE)
     return MachineCode(
-        registers=used["REG"],
-        spilled_bytes=used["STACK"] + used["LOCAL"],
+        registers=counts["REG"],
+        spilled_bytes=counts["STACK"] + counts["LOCAL"],
         instructions=len(instructions),
         ballots=instructions.count("VOTE"),
         shared_bytes=code.metadata.shared,

@@ -1,4 +1,4 @@
-"""Random generators: each draw uses one derived from `seed` and the draw's name."""
+"""Random generators, one for each draw, derived from the seed and the draw's name."""
 
 import zlib
 from collections.abc import Callable, Iterator
@@ -10,30 +10,30 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from annulus.errors import InputError, shown
+from annulus.errors import InputError, abridge
 
 
 def derive(seed: int, *names: str | int) -> int:
     """A 63-bit seed for one purpose, independent of the seeds for others: derive(0, "order", epoch).
 
-    An empty name counts nowhere: one network of two has a name, an only one has none.
+    An empty name is ignored: each of two networks has a name, a single one has none.
 
     Raises:
         InputError: unless the seed is a whole number, 0 or more.
     """
     if not isinstance(seed, Integral) or seed < 0:
-        raise InputError(f"seed {shown(seed)}: give a whole number, 0 or more")
+        raise InputError(f"seed {abridge(seed)}: give a whole number, 0 or more")
     words = [zlib.crc32(str(name).encode()) for name in names if name != ""]
     return int(np.random.SeedSequence([seed, *words]).generate_state(1, np.uint64)[0]) >> 1
 
 
 def generator(seed: int, *names: str | int, device: torch.device | str = "cpu") -> torch.Generator:
-    """A torch generator for one purpose, on the device where its draws are made."""
+    """A torch generator for one purpose, on the device of its draws."""
     return torch.Generator(device).manual_seed(derive(seed, *names))
 
 
 class Drawing(nn.Module):
-    """A module that draws from a `generator` of its own; checkpoints hold its random state beside the buffers."""
+    """A module with its own random `generator`; checkpoints hold the random state beside the buffers."""
 
     generator: torch.Generator
 
@@ -45,10 +45,10 @@ class Drawing(nn.Module):
 
 
 class DrawingOnDevice(Drawing):
-    """A module that draws on its own device: where it moves to another one, from another generator with the same seed.
+    """A module whose generator follows it: on another device it draws from a new generator with the same seed.
 
-    The generator of a kind of device that the module comes back to goes on where it was left, and a checkpoint's state
-    of another kind waits until the module is there. A state's length tells the kind.
+    On its return to a kind of device, the generator continues from its last state there. A checkpoint's state of
+    another kind of device waits until the module moves there. The length of a state identifies the kind.
     """
 
     def __init__(self, seed: int, *names: str | int, device: torch.device | str) -> None:
@@ -77,9 +77,9 @@ class DrawingOnDevice(Drawing):
 
 @contextmanager
 def first_weights(seed: int) -> Iterator[None]:
-    """Layers that are made within draw their first weights from this seed: they draw from torch's global generator.
+    """Context in which new layers draw their first weights from this seed, by torch's global generator.
 
-    Afterwards the global generator is as it was.
+    Afterwards the global generator has its previous state.
     """
     with torch.random.fork_rng(devices=[]):  # the GPUs' generators would start CUDA in every worker
         torch.default_generator.manual_seed(seed)  # torch.manual_seed would reseed GPUs too

@@ -1,4 +1,4 @@
-"""This process's cores and threads, which read, decode and see images side by side. Their number changes no result."""
+"""This process's cores and threads, which read, decode and augment images. Their number changes no result."""
 
 import math
 import os
@@ -12,41 +12,41 @@ OWN_GROUPS, GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 
 
 def cores() -> int:
-    """The cores that this process may run on; where a container or a job has less of their time, that, rounded up."""
-    # macOS and Windows do not tell which cores a process may run on.
+    """Usable CPU cores: at most the cgroup's quota, rounded up."""
+    # macOS and Windows have no affinity of a process.
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, math.ceil(min(allowed, *_shares())))
 
 
 def threads() -> int:
     """Number of torch's threads, which the environment may limit; at most the number of cores."""
-    import torch  # not where cores are only counted
+    import torch  # here, since `cores` does not need it
 
     return min(torch.get_num_threads(), cores())
 
 
 def submit(work: Callable[[range], object], count: int, portion: int) -> list[Future]:
-    """Submit `count` items to the threads, `portion` at a time; threads take the next portion when they are free.
+    """Submits `count` items to the threads, `portion` at a time; a free thread takes the next portion.
 
-    A thread does not inherit `torch.inference_mode`, whose tensors may be written only in that mode.
+    A thread does not inherit `torch.inference_mode`, and its tensors may be written only in that mode, so it is set.
     """
     import torch
 
     pool, inferring = _threads(os.getpid()), torch.is_inference_mode_enabled()
 
-    def worked(portion: range) -> object:
+    def work_in_mode(portion: range) -> object:
         with torch.inference_mode(inferring):
             return work(portion)
 
     return [
-        pool.submit(worked if inferring else work, range(first, min(first + portion, count)))
+        pool.submit(work_in_mode if inferring else work, range(first, min(first + portion, count)))
         for first in range(0, count, portion)
     ]
 
 
 @cache
 def _threads(process: int) -> ThreadPoolExecutor:
-    """Pool of as many threads as torch has, each computing on one core. Threads do not survive a fork."""
+    """Pool of `threads()` threads, each on one core. Each process has its own, since threads do not survive a fork."""
     import torch
 
     return ThreadPoolExecutor(threads(), initializer=torch.set_num_threads, initargs=(1,))

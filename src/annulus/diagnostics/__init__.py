@@ -1,1 +1,1 @@
-"""Measures of embeddings and negatives, from snapshots."""
+"""Measures of embeddings and negatives, from a run's snapshots."""

@@ -1,4 +1,4 @@
-"""Pretraining's learning curve, as diagnostics reads it."""
+"""Reads pretraining's learning curve."""
 
 import csv
 import math
@@ -11,10 +11,10 @@ NEEDS = ("seed", "epoch", "bound_nats", "ceiling_nats", "inner_share", "outer_sh
 
 
 def read_curve(path: Path, seed: int) -> dict[int, dict[str, float]]:
-    """Pretraining's rows of a seed, by epoch.
+    """Reads a seed's rows of pretraining's learning curve, by epoch.
 
     Raises:
-        InputError: when the file is missing, or holds no learning curve of the seed.
+        InputError: if the file is missing, or does not hold a learning curve of the seed.
     """
     try:
         check_regular(path)
@@ -27,7 +27,7 @@ def read_curve(path: Path, seed: int) -> dict[int, dict[str, float]]:
             raise ValueError(f"it has no row of seed {seed}")
         curve = {int(row["epoch"]): row for row in rows}
         if len(curve) < len(rows):
-            raise ValueError("an epoch stands twice")
+            raise ValueError("it has an epoch twice")
         if not all(math.isfinite(value) for row in rows for value in row.values()):
             raise ValueError("a number is not finite")
         if not all(row["ceiling_nats"] > 0 for row in rows):

@@ -1,7 +1,7 @@
-"""A map of the embeddings as one SVG: dots coloured by class, or the images where there are none.
+"""A map of the embeddings as one SVG: dots coloured by class, or small images if there are no classes.
 
-An image appears, enlarged, when the pointer is on its dot, by CSS alone; the dots of other classes fade. All images are
-tiles of one picture inside the file, which asks for nothing else.
+If the pointer is on a dot, CSS enlarges its image and fades the dots of other classes. All images are tiles of one
+picture inside the file, which needs no other file.
 """
 
 import base64
@@ -19,42 +19,42 @@ from annulus.diagnostics.neighbours import picture
 from annulus.evals.plane import MapSettings
 from annulus.files.images import ImageSet
 
-MOST, FITTED = 400, 5000  # images on a map; from whose features the plane is made
+MOST, FITTED = 400, 5000  # images on a map; images whose features determine the plane
 WIDTH, HEIGHT, EDGE = 640, 460, 12  # of a map of dots
 CELL, ENLARGED, LINE = 22, 112, 17  # sides of an image on a map without classes, and under the pointer; a line of text
-TILES, MOST_BYTES, QUALITY = (64, 48, 32, 24), 190_000, 60  # pixels a side, the largest that fits; of WebP
+TILES, MOST_BYTES, QUALITY = (64, 48, 32, 24), 190_000, 60  # pixels a side (the largest that fits the bytes); of WebP
 COLOURS = ("#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#ff8ab7", "#a463f2", "#97bbf5", "#9c6b4e", "#9498a0")
 
 Part = tuple[ImageSet, Float[Tensor, "_ d"]]
 
 
 def short_name(name: str, most: int = 40, end: int = 19) -> str:
-    """A name as a legend or a table has room for it: of more letters than `most` its start, and its last ones."""
+    """Shortens a name of more than `most` letters for a legend or a table: its start, and its last `end` letters."""
     return name if len(name) <= most else f"{name[: most - 3 - end]}...{name[-end:]}"
 
 
 def map_svg(parts: Sequence[Part], settings: MapSettings, random: torch.Generator) -> str:
-    """At most 400 images at their places in a plane, which up to 5,000 features make.
+    """Draws at most 400 images at their places in a plane; up to 5,000 features determine the plane.
 
-    With classes an image is a dot of its class's colour: of up to ten classes named below the map, else around the
-    circle of hues. Without, it is a small image in the free cell of a grid nearest to its place.
+    With classes, an image is a dot in its class's colour. Up to ten classes have a legend below the map; more classes
+    have colours around the circle of hues. Without classes, it is a small image in the nearest free cell of a grid.
 
     `parts` are sets with the features of their first images; all have the same classes.
     """
     sources = [(images, row) for images, features in parts for row in range(len(features))]
     fitted = torch.randperm(len(sources), generator=random)[:FITTED]
     plane = settings.plane(torch.cat([features for _, features in parts])[fitted], random)[:MOST]
-    shown = [sources[place] for place in fitted[:MOST].tolist()]
+    chosen = [sources[place] for place in fitted[:MOST].tolist()]
     classes = parts[0][0].classes
-    labels = [int(images.labels[row]) if classes else None for images, row in shown]
-    tiles = _Tiles([picture(images, row, TILES[0]) for images, row in shown])
+    labels = [int(images.labels[row]) if classes else None for images, row in chosen]
+    tiles = _Tiles([picture(images, row, TILES[0]) for images, row in chosen])
     if len(classes) > 1:
         return _dots(_spread(plane), [label for label in labels if label is not None], classes, tiles)
     return _grid(on_grid(plane), tiles)
 
 
 class _Tiles:
-    """Images side by side in one picture, of which the map shows one at a time."""
+    """Images side by side in one picture; the map shows one at a time."""
 
     def __init__(self, images: Sequence[Image.Image]) -> None:
         self.columns = math.ceil(math.sqrt(len(images)))
@@ -77,7 +77,7 @@ class _Tiles:
         return place % self.columns * self.side, place // self.columns * self.side
 
     def at(self, place: int, x: int, y: int, width: int) -> str:
-        """An image of the map, its upper left corner at x and y."""
+        """SVG of one image with its upper left corner at x and y."""
         left, top = self._corner(place)
         box = f"{left} {top} {self.side} {self.side}"
         return f'<svg x="{x}" y="{y}" width="{width}" height="{width}" viewBox="{box}"><use href="#i"/></svg>'
@@ -85,8 +85,7 @@ class _Tiles:
 
 def _dots(places: list[tuple[float, float]], labels: list[int], classes: tuple[str, ...], tiles: _Tiles) -> str:
     """The map of images with classes."""
-    named = len(classes) <= len(COLOURS)
-    legend = [(place, name) for place, name in enumerate(classes) if named]
+    legend = list(enumerate(classes)) if len(classes) <= len(COLOURS) else []
     colour = {label: _colour(label, len(classes)) for label in sorted(set(labels))}
     fading = "".join(f"svg:has(.p{label}:hover) .d:not(.d{label})," for label in colour).removesuffix(",")
     height = HEIGHT + LINE * math.ceil(len(legend) / 2)
@@ -95,7 +94,7 @@ def _dots(places: list[tuple[float, float]], labels: list[int], classes: tuple[s
         tiles.defined,
     ]
     for label, shade in colour.items():
-        path = "".join(f"M{x:.0f} {y:.0f}h0" for (x, y), of in zip(places, labels, strict=True) if of == label)
+        path = "".join(f"M{x:.0f} {y:.0f}h0" for (x, y), other in zip(places, labels, strict=True) if other == label)
         parts.append(f'<path class="d d{label}" stroke="{shade}" d="{path}"/>')
     for place, name in legend:
         x, y = EDGE + place % 2 * WIDTH // 2, HEIGHT + LINE * (place // 2)
@@ -115,7 +114,7 @@ def _dots(places: list[tuple[float, float]], labels: list[int], classes: tuple[s
 def _grid(cells: Int64[Tensor, "n 2"], tiles: _Tiles) -> str:
     """The map of images without classes."""
     places = [(column * CELL, line * CELL) for column, line in cells.tolist()]
-    width, height = (max(max(of_axis) + CELL, ENLARGED) for of_axis in zip(*places, strict=True))
+    width, height = (max(max(coordinates) + CELL, ENLARGED) for coordinates in zip(*places, strict=True))
     parts = [*_opened(width, height, "A map of the embeddings"), tiles.defined]
     parts += [tiles.at(place, x, y, CELL) for place, (x, y) in enumerate(places)]
     for place, (x, y) in enumerate(places):
@@ -128,25 +127,25 @@ def _grid(cells: Int64[Tensor, "n 2"], tiles: _Tiles) -> str:
 
 
 def on_grid(places: Float[Tensor, "n 2"]) -> Int64[Tensor, "n 2"]:
-    """A cell of its own for each place, column and line: the nearest that is free, the places in the middle first.
+    """Assigns each place its own cell (column, line): the nearest free one, in order from the middle.
 
-    The grid has about twice as many cells as there are places, which are ranks along each axis by half and distances by
-    half: a crowd is spread, and what is far stays far.
+    The grid has about twice as many cells as there are places. Before, each coordinate is averaged with its rank along
+    the axis: this spreads dense regions and keeps large distances.
     """
     count = len(places)
     side = max(math.ceil(math.sqrt(2 * count)), 1)
     span = (places.max(dim=0).values - places.min(dim=0).values).clamp(min=1e-12)
     by_distance = (places - places.min(dim=0).values) / span
     by_rank = places.argsort(dim=0, stable=True).argsort(dim=0).double() / max(count - 1, 1)
-    wanted = (by_distance + by_rank) / 2 * (side - 1)
+    targets = (by_distance + by_rank) / 2 * (side - 1)
     cells = torch.cartesian_prod(torch.arange(side), torch.arange(side))
     free = torch.ones(len(cells), dtype=torch.bool)
-    taken = torch.zeros(count, 2, dtype=torch.int64)
-    for place in (wanted - wanted.mean(dim=0)).norm(dim=1).argsort(stable=True).tolist():
-        far = (cells - wanted[place]).square().sum(dim=1).masked_fill(~free, torch.inf)
-        cell = int(far.argmin())
-        taken[place], free[cell] = cells[cell], False
-    return taken - taken.min(dim=0).values
+    assigned = torch.zeros(count, 2, dtype=torch.int64)
+    for place in (targets - targets.mean(dim=0)).norm(dim=1).argsort(stable=True).tolist():
+        distance = (cells - targets[place]).square().sum(dim=1).masked_fill(~free, torch.inf)
+        cell = int(distance.argmin())
+        assigned[place], free[cell] = cells[cell], False
+    return assigned - assigned.min(dim=0).values
 
 
 def _opened(width: int, height: int, title: str, style: str = "") -> list[str]:
@@ -167,12 +166,12 @@ def _framed(left: int, top: int, colour: str, height: int) -> str:
 
 
 def _beside(at: float, whole: int, length: int) -> int:
-    """Where something of this length begins so that it is beside a place and inside the map."""
+    """Start of a stretch of this length beside a place and inside the map."""
     return round(at + EDGE if at + EDGE + length < whole else max(at - EDGE - length, 1))
 
 
 def _spread(plane: Float[Tensor, "n 2"]) -> list[tuple[float, float]]:
-    """Places in the frame of the map, in one scale, a plane that is higher than wide turned on its side."""
+    """Scales places to the frame of the map, with one scale for both axes. A plane higher than wide is turned."""
     span = plane.max(dim=0).values - plane.min(dim=0).values
     turned = plane.flip(1) if span[1] > span[0] else plane
     span, middle = (
@@ -185,5 +184,5 @@ def _spread(plane: Float[Tensor, "n 2"]) -> list[tuple[float, float]]:
 
 
 def _colour(label: int, count: int) -> str:
-    """Ten colours, or as many hues as there are classes."""
+    """Colour of a class: one of ten, or with more classes a hue."""
     return COLOURS[label] if count <= len(COLOURS) else f"hsl({360 * label // count} 65% 52%)"

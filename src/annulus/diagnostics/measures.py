@@ -1,7 +1,7 @@
 """Measures of a run's embeddings and of its negatives, from its snapshots.
 
-Samplers rank the rows of the bank; for a method with a queue or only the batch, the images' current embeddings.
-Similarity is the dot product of unit vectors; a learned critic is left out.
+Samplers rank the rows of the bank, or for a method with a queue or only the batch the images' current embeddings.
+Similarity is the dot product of unit vectors, without a learned critic.
 """
 
 import logging
@@ -20,11 +20,11 @@ from torch import Tensor
 from annulus.device.rng import derive
 from annulus.diagnostics.membership import (
     CandidateSets,
-    Comparison,
+    QueriesAndRows,
+    annealing_progress,
     candidate_sets,
     chance_percent,
     false_negative_percent,
-    progress_of,
     radii,
 )
 from annulus.errors import InputError
@@ -33,27 +33,27 @@ from annulus.files.packed import Damaged, check_about, check_tensors, read_packe
 from annulus.files.results import Number
 from annulus.negatives.samplers import Sampler
 
-EMBEDDINGS = {"queries": "q", "second": "q", "current": "n", "memory": "n"}  # and how many there are of each
-ROWS_AT_ONCE = 1024  # of the similarities of all with all
+EMBEDDINGS = {"queries": "q", "second": "q", "current": "n", "memory": "n"}  # and their numbers of rows
+ROWS_AT_ONCE = 1024  # of the table of all similarities
 
 log = logging.getLogger("annulus")
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Embeddings of one epoch that `snapshots` kept, as unit vectors."""
+    """Embeddings of one epoch, as unit vectors."""
 
     epoch: int
     queries: Float[Tensor, "q d"]
     second: Float[Tensor, "q d"]
     current: Float[Tensor, "n d"]
-    memory: Float[Tensor, "n d"] | None  # zeros for an image that a queue does not hold
+    memory: Float[Tensor, "n d"] | None  # zeros for an image that is not in a queue
     self_index: Int[Tensor, "q"]  # the queries' images among the n
-    whole: bool  # the memory holds every image, as a bank does
-    crossed: bool  # queries meet the other half of the memory's rows, as with a split
+    whole: bool  # True for a bank, which holds every image
+    crossed: bool  # True with a split: a part's queries are compared with the other half of the memory's rows
 
-    def comparisons(self) -> list[Comparison]:
-        """Queries, and the rows that they are compared with; with a split each part with the other's rows."""
+    def comparisons(self) -> list[QueriesAndRows]:
+        """Pairs of queries and rows to compare; with a split, one pair for each part, with the other part's rows."""
         rows = self.memory if self.whole else self.current
         if not self.crossed:
             return [(self.queries, rows)]
@@ -61,18 +61,18 @@ class Snapshot:
         return [(F.normalize(queries, dim=1), F.normalize(others, dim=1)) for queries, others in halves]
 
     def positive_similarity(self) -> float:
-        """Mean similarity of a query and its positive: its own row in a bank, else the image's other view."""
+        """Mean similarity of a query and its positive: its own row in a bank, else the other view of the image."""
         pairs = [(queries, rows[self.self_index]) for queries, rows in self.comparisons()]
         if not self.whole:
             pairs = [(self.queries, self.second)]
-        return statistics.fmean((one * other).sum(dim=1).mean().item() for one, other in pairs)
+        return statistics.fmean((queries * positives).sum(dim=1).mean().item() for queries, positives in pairs)
 
 
 @dataclass(frozen=True)
-class Run:
-    """The snapshots of a run in their order; positions in the training split of their images, and of the queries'.
+class RunSnapshots:
+    """Snapshots of a training run in order of epochs, with the training-split positions of their images and queries.
 
-    `temperature`: the one that divides similarities, for samplers to which scores are more than an order.
+    `temperature` divides the similarities, for samplers that use more than the order of scores.
     """
 
     snapshots: Sequence[Snapshot]
@@ -82,29 +82,29 @@ class Run:
     temperature: float
 
 
-def load_run(path: Path, temperature: float) -> Run:
-    """Read a file of `Snapshots.write`, of a run with this temperature.
+def load_run(path: Path, temperature: float) -> RunSnapshots:
+    """Reads a file of `Snapshots.write`, of a run with this temperature.
 
     Raises:
-        InputError: when the file is missing, has another content, or is damaged.
+        InputError: if the file is missing, has another content, or is damaged.
     """
     tensors, about = read_packed(path)
     if "query_images" not in tensors:
         raise InputError(f"{path} is a file of annulus, but holds no snapshots; run `dvc repro -f pretrain`")
     self_index = _check_run(path, tensors, about)
-    kept = [name for name in EMBEDDINGS if name in tensors]
+    names = [name for name in EMBEDDINGS if name in tensors]
     snapshots = []
     for place, epoch in enumerate(tensors["epochs"].tolist()):
-        vectors = {name: F.normalize(tensors[name][place].float(), dim=1) for name in kept}  # float16 rounds lengths
+        vectors = {name: F.normalize(tensors[name][place].float(), dim=1) for name in names}  # float16 rounds lengths
         compared = {"whole": about["memory"] == "bank", "crossed": about["crossed"]}
         snapshots.append(
             Snapshot(epoch, memory=vectors.pop("memory", None), self_index=self_index, **vectors, **compared)
         )
-    return Run(snapshots, tensors["images"], tensors["query_images"], about["train_images"], temperature)
+    return RunSnapshots(snapshots, tensors["images"], tensors["query_images"], about["train_images"], temperature)
 
 
 def _check_run(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> Int[Tensor, "q"]:
-    """Refuse snapshots that were edited or that another version wrote; returns the queries' places among the images."""
+    """Checks that snapshots are unedited and of this version; returns the queries' places among the images."""
     check_about(path, about, {"memory": str, "crossed": bool, "train_images": int}, "pretrain")
     expected = {name: (torch.float16, f"s {rows} d") for name, rows in EMBEDDINGS.items()}
     if about["memory"] == "batch":
@@ -119,29 +119,29 @@ def _check_run(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, An
     if not (rising and inside and sizes["s"] > 0 and sizes["q"] > 0 and sizes["d"] % (1 + about["crossed"]) == 0):
         raise Damaged(
             path,
-            "its epochs, images or queries are not some of a run's in their order, as training keeps them",
+            "its epochs, images or queries are not ascending, or not within the run",
             "pretrain",
         )
     if about["memory"] not in ("bank", "queue", "batch"):
         raise Damaged(path, f"its memory is {about['memory']!r}, expected bank, queue or batch", "pretrain")
     for name in EMBEDDINGS.keys() & tensors.keys():
-        if name != "memory" and not tensors[name].any(dim=2).all():  # a queue does not hold every image
+        if name != "memory" and not tensors[name].any(dim=2).all():  # a queue may lack images
             raise Damaged(path, f"{name} holds an embedding of zeros, expected unit vectors", "pretrain")
     return torch.searchsorted(images, queries)
 
 
-def alignment(one: Float[Tensor, "n d"], other: Float[Tensor, "n d"]) -> float:
-    """Mean squared distance of two views of an image: 0 when they are equal, 2 for unrelated directions.
+def alignment(first: Float[Tensor, "n d"], second: Float[Tensor, "n d"]) -> float:
+    """Mean squared distance of two views of an image: 0 if they are equal, 2 for unrelated directions.
 
     Source: Wang and Isola 2020, arXiv:2005.10242, Section 4.1 (exponent 2).
     """
-    return (one - other).square().sum(dim=1).mean().item()
+    return (first - second).square().sum(dim=1).mean().item()
 
 
 def uniformity(embeddings: Float[Tensor, "n d"]) -> float:
-    """Log of the mean of exp(-2 distance^2) over pairs: 0 for a single direction, towards -4 for evenly spread ones.
+    """Log of the mean of exp(-2 distance^2) over pairs: 0 for one direction, about -4 for evenly spread directions.
 
-    The embeddings are two or more unit vectors.
+    It takes two or more unit vectors.
 
     Source: Wang and Isola 2020, arXiv:2005.10242, Section 4.1 (t = 2, pairs of different images).
     """
@@ -149,12 +149,12 @@ def uniformity(embeddings: Float[Tensor, "n d"]) -> float:
     for start in range(0, len(embeddings), ROWS_AT_ONCE):
         similarity = embeddings[start : start + ROWS_AT_ONCE] @ embeddings.T
         similarity.diagonal(start).fill_(-torch.inf)
-        parts.append((4 * similarity - 4).logsumexp(dim=1))  # of unit vectors, distance^2 is 2 - 2 similarity
+        parts.append((4 * similarity - 4).logsumexp(dim=1))  # distance^2 of unit vectors is 2 - 2 similarity
     return torch.cat(parts).double().logsumexp(dim=0).item() - math.log(len(embeddings) * (len(embeddings) - 1))
 
 
 def effective_rank(embeddings: Float[Tensor, "n d"]) -> float:
-    """exp of the entropy of the singular values' shares: 1 when all lie on a line, d when no direction is preferred.
+    """exp of the entropy of the singular values' shares: 1 if all embeddings lie on a line, d without a preference.
 
     Source: Roy and Vetterli 2007, "The effective rank", EUSIPCO, Definition 1.
     """
@@ -165,8 +165,8 @@ def effective_rank(embeddings: Float[Tensor, "n d"]) -> float:
 def staleness(memory: Float[Tensor, "n d"], current: Float[Tensor, "n d"]) -> float | None:
     """Mean of 1 - cosine between stored and current embedding, over the images whose row is not zero.
 
-    It is above 0 even for a constant encoder: a row stems from random views, and in a queue from the momentum encoder.
-    None: no row of these images is stored.
+    It is above 0 even for a constant encoder: a row comes from random views, and in a queue from the momentum encoder.
+    None: the memory has no row of these images.
     """
     held = memory.norm(dim=1) > 0
     if not held.any():
@@ -175,10 +175,10 @@ def staleness(memory: Float[Tensor, "n d"], current: Float[Tensor, "n d"]) -> fl
 
 
 def measure(snapshot: Snapshot, sets: CandidateSets, labels: Int[Tensor, "n"]) -> dict[str, Number]:
-    """Numbers of one snapshot; those of candidate sets are means over its comparisons. Missing numbers are left out.
+    """Computes the numbers of one snapshot. Numbers of candidate sets are means over its comparisons.
 
-    For `ring` and `training`: the similarity at both borders. For every set, or where there is none the draws, of
-    images with a class: the false negatives, and their chance level.
+    `ring` and `training` have the similarity at both borders. If all images have a class, every set, or the draws of a
+    sampler without a set, has the false negatives and their chance level. Numbers without a value are omitted.
     """
     numbers: dict[str, Number | None] = {
         "alignment": alignment(snapshot.queries, snapshot.second),
@@ -200,45 +200,45 @@ def measure(snapshot: Snapshot, sets: CandidateSets, labels: Int[Tensor, "n"]) -
     return {name: value for name, value in numbers.items() if value is not None}
 
 
-def trained_at(curve: Mapping[int, Mapping[str, float]], epoch: int) -> Mapping[str, float]:
+def curve_row(curve: Mapping[int, Mapping[str, float]], epoch: int) -> Mapping[str, float]:
     """The curve's row of a snapshot's epoch.
 
     Raises:
-        InputError: when there is none.
+        InputError: if the curve lacks the epoch.
     """
     if epoch not in curve:
-        raise InputError(f"pretraining's curve has no epoch {epoch}, of which there is a snapshot; run `dvc repro`")
+        raise InputError(f"pretraining's curve has no epoch {epoch}, but there is a snapshot of it; run `dvc repro`")
     return curve[epoch]
 
 
 def over_training(
-    run: Run,
+    run: RunSnapshots,
     curve: Mapping[int, Mapping[str, float]],
     labels: Int[Tensor, "n"],
     samplers: Mapping[str, Sampler],
     selected: str,
     seed: int,
 ) -> tuple[list[dict[str, Number]], CandidateSets]:
-    """One row per snapshot, and the sets of the last one.
+    """Measures all snapshots of a run. Returns one row per snapshot, and the sets of the last one.
 
     `curve` is pretraining's history by epoch: the bound, its ceiling, and the annealed shares of the memory. The sets
-    are the candidate sets of all samplers, whole, and under `training` that of the selected one at that epoch.
+    are the candidate sets of all samplers without annealing, and as `training` the selected sampler's set at the epoch.
 
     Raises:
-        InputError: when the curve lacks an epoch.
+        InputError: if the curve lacks an epoch.
     """
     rows, faults = [], {}
     for snapshot in run.snapshots:
-        trained = trained_at(curve, snapshot.epoch)
-        progress = progress_of(samplers[selected], trained["inner_share"], trained["outer_share"])
-        looked_at = {name: (sampler, 1.0) for name, sampler in samplers.items()}
-        looked_at["training"] = samplers[selected], progress
-        of_epoch = derive(seed, "diagnostics", snapshot.epoch)
-        sets = candidate_sets(snapshot.comparisons(), snapshot.self_index, looked_at, of_epoch, run.temperature)
+        trained = curve_row(curve, snapshot.epoch)
+        progress = annealing_progress(samplers[selected], trained["inner_share"], trained["outer_share"])
+        annealed = {name: (sampler, 1.0) for name, sampler in samplers.items()}
+        annealed["training"] = samplers[selected], progress
+        epoch_seed = derive(seed, "diagnostics", snapshot.epoch)
+        sets = candidate_sets(snapshot.comparisons(), snapshot.self_index, annealed, epoch_seed, run.temperature)
         faults |= sets.faults
         share = trained["bound_nats"] / trained["ceiling_nats"]
         rows.append({"epoch": snapshot.epoch, "bound_share_of_ceiling": share} | measure(snapshot, sets, labels))
     for name, fault in faults.items():
         log.warning("diagnostics: %s is left out: %s", name, fault)
-    everywhere = [name for name in rows[0] if all(name in row for row in rows)]  # a curve needs all of its points
+    everywhere = [name for name in rows[0] if all(name in row for row in rows)]  # a plotted curve needs all points
     return [{name: row[name] for name in everywhere} for row in rows], sets

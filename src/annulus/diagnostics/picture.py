@@ -1,9 +1,9 @@
-"""The annulus around one image, from the main line's embeddings, as an SVG (`annulus picture`).
+"""SVG of the annulus around one image, from the main line's embeddings (`annulus picture`).
 
-A point is one row of the memory. Its distance from the centre is its angle to the query, to scale; its direction is a
-projection, with the query's k-means cluster on the left. The query is a typical one (annulus.diagnostics.scene).
+A point is one row of the memory. Its distance from the centre is its angle to the query, to scale. Its direction is a
+projection, with the query's k-means cluster on the left. annulus.diagnostics.scene selects a typical query.
 
-Of the annealing: the candidate set of the same query at several epochs of training, all at one scale.
+A second picture shows annealing: the candidate set of the same query at several epochs of training, at one scale.
 """
 
 import math
@@ -17,9 +17,9 @@ from annulus.diagnostics.scene import Moment, Scene
 
 LARGE, SMALL = 200, 76  # radii of the discs, in units of the picture
 RIM = {LARGE: 2.0, SMALL: 1.3}  # angle at the rim, in radii of the ball; farther rows are not drawn
-EVERY = 4  # one row of so many is drawn on a disc of the annealing
+EVERY = 4  # a disc of the annealing shows every fourth row
 
-# Of the light page and, in brackets, of the dark one.
+# Of the light page, and of the dark page.
 COLOURS = {
     "ground": ("#ffffff", "#0d1117"),
     "ink": ("#1b1d20", "#e6e6e1"),
@@ -32,8 +32,8 @@ COLOURS = {
 }
 
 
-def svg_of_annealing(moments: Sequence[Moment]) -> str:
-    """The picture of the annealing: a disc for each epoch, in one scale, of every fourth row."""
+def annealing_svg(moments: Sequence[Moment]) -> str:
+    """Draws the picture of the annealing: a disc for each epoch, at one scale."""
     radius, pitch = 88, 1000 / len(moments)
     unit = radius / max(float(moment.angle.quantile(0.99)) for moment in moments)
     parts = _opened(1000, 268, "The candidate set shrinks from the whole memory to the annulus while training goes on")
@@ -56,7 +56,7 @@ def svg_of_annealing(moments: Sequence[Moment]) -> str:
         texts = [
             ("b", f"epoch {moment.epoch}"),
             ("s", f"closest {outer} without {inner}"),
-            *(("s", line) for line in _of_its_class(moment.same_class_percent, 1)),
+            *(("s", line) for line in _class_lines(moment.same_class_percent, 1)),
         ]
         for line, (style, text) in enumerate(texts):
             parts.append(f'<text class="{style}" x="{x}" y="{y + 116 + 17 * line}" text-anchor="middle">{text}</text>')
@@ -64,7 +64,7 @@ def svg_of_annealing(moments: Sequence[Moment]) -> str:
 
 
 def svg(scene: Scene) -> str:
-    """The picture: the annulus with its names, and the four samplers' candidate sets beside it."""
+    """Draws the annulus with its names, and the four samplers' candidate sets beside it."""
     parts = _opened(1000, 450, "The annulus: negatives that are close to the query, but not closest")
     parts += _annulus(scene)
     texts = {
@@ -76,7 +76,7 @@ def svg(scene: Scene) -> str:
     for place, (name, words) in enumerate(texts.items()):
         x, y = 718 + 188 * (place % 2), 90 + 218 * (place // 2)
         parts += _disc(scene, name, x, y)
-        rate = _of_its_class(scene.same_class_percent[name])
+        rate = _class_lines(scene.same_class_percent[name])
         for line, (style, text) in enumerate([("b", name), ("s", words), *(("s", line) for line in rate)]):
             colour = f' style="fill:var(--{name})"' if style == "b" else ""
             height = y + 96 + 16 * line
@@ -85,7 +85,7 @@ def svg(scene: Scene) -> str:
 
 
 def _opened(width: int, height: int, title: str) -> list[str]:
-    """The beginning of an SVG: its size, title, styles of both pages, and ground."""
+    """First lines of an SVG: size, title, styles of both pages, and background."""
     light = "".join(f"--{name}:{colour};" for name, (colour, _) in COLOURS.items())
     dark = "".join(f"--{name}:{colour};" for name, (_, colour) in COLOURS.items())
     return [
@@ -100,7 +100,7 @@ def _opened(width: int, height: int, title: str) -> list[str]:
 
 
 def _annulus(scene: Scene) -> list[str]:
-    """The large disc, and a line from each of its parts to its name."""
+    """Lines of the large disc, with a line from each part to its name."""
     x, y = 214, 225
     unit = _unit(scene, LARGE)
     hole, between = (unit * float(scene.angle[scene.members[name]].max()) for name in ("inner", "ball"))
@@ -128,7 +128,7 @@ def _annulus(scene: Scene) -> list[str]:
     ring = [
         "hard negatives: the closest",
         f"{outer} without the closest {inner}",
-        *_of_its_class(percent["ring"]),
+        *_class_lines(percent["ring"]),
     ]
     names = [
         ("soft", "memory", ["one row per image;", "most are easy negatives"], (x + 0.72 * LARGE, y - 0.62 * LARGE)),
@@ -138,7 +138,7 @@ def _annulus(scene: Scene) -> list[str]:
         (
             "ball",
             "inner ball",
-            [f"closest {inner}: too close", *_of_its_class(percent["inner"])],
+            [f"closest {inner}: too close", *_class_lines(percent["inner"])],
             (x + 0.8 * hole, y + 0.6 * hole),
         ),
         ("cave", "the query's cluster", ["by k-means; cave leaves it out"], lowest),
@@ -155,7 +155,7 @@ def _annulus(scene: Scene) -> list[str]:
 
 
 def _disc(scene: Scene, name: str, x: int, y: int) -> list[str]:
-    """A small disc: one sampler's candidate set among the other rows."""
+    """Lines of a small disc: one sampler's candidate set among the other rows."""
     return [
         f'<circle cx="{x}" cy="{y}" r="{SMALL + 3}" class="l" style="stroke:var(--far)"/>',
         _dots(scene, ~scene.members[name], "far", 1.8, x, y, SMALL),
@@ -165,7 +165,7 @@ def _disc(scene: Scene, name: str, x: int, y: int) -> list[str]:
 
 
 def _dots(scene: Scene, some: Bool[Tensor, "n"], colour: str, width: float, x: int, y: int, radius: int) -> str:
-    """Rows within a disc's rim as one path of dots: lines of no length with round ends."""
+    """Rows within a disc's rim as one path of dots, which are lines of length 0 with round ends."""
     unit = _unit(scene, radius)
     places = _places(scene, some & (unit * scene.angle <= radius), x, y, unit)
     path = "".join(f"M{a:.1f} {b:.1f}h0" for a, b in places)
@@ -186,8 +186,8 @@ def _unit(scene: Scene, radius: int) -> float:
     return radius / (RIM[radius] * float(scene.angle[scene.members["ball"]].max()))
 
 
-def _of_its_class(percent: float | None, digits: int = 0) -> list[str]:
-    """The line below a set that says how many of it have the query's class; none without classes."""
+def _class_lines(percent: float | None, digits: int = 0) -> list[str]:
+    """Line of text with the share of a set that has the query's class; empty without classes."""
     return [] if percent is None else [f"{percent:.{digits}f} % have its class"]
 
 

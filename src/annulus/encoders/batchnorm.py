@@ -1,11 +1,9 @@
-"""Batch normalisation over all processes' batches (sync-BN), and how a network's layers are exchanged for another kind.
+"""Batch normalisation over all processes' batches: sync-BN.
 
 SimCLR and SiMo normalise everything by the statistics of the global batch (`synchronised`).
 
 Source: He et al. 2020, arXiv:1911.05722, Section 3.3; Ioffe and Szegedy 2015, arXiv:1502.03167, Algorithm 1.
 """
-
-from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -121,41 +119,24 @@ def _statistics_dtype(norm: _BatchNorm, x: Tensor) -> torch.dtype:
 
 
 def synchronised(module: nn.Module) -> nn.Module:
-    """The module with each batch-norm replaced by `SyncBatchNorm`, of the same weights, statistics and names.
+    """The module, whose batch-norms are `SyncBatchNorm` from now on, of the same weights, statistics and names.
 
     Raises:
-        InputError: in one process, which has nobody to share statistics with.
+        InputError: in one process, which has nobody to share statistics with; for a batch-norm of another class than
+            torch's, whose forward would be lost.
     """
     if world_size() == 1:
         raise InputError(
             "sync batch-norm needs several processes to share statistics, and this is the only one; "
             "start it with `torchrun --nproc-per-node N`, or take batch_norm 'shuffle'"
         )
-    return replaced(
-        module, lambda norm: like(norm, SyncBatchNorm) if isinstance(norm, nn.BatchNorm1d | nn.BatchNorm2d) else None
-    )
-
-
-def replaced(module: nn.Module, replacement: Callable[[nn.Module], nn.Module | None]) -> nn.Module:
-    """The module with its parts exchanged, or its replacement."""
-    new = replacement(module)
-    if new is not None:
-        return new
-    for name, child in module.named_children():
-        setattr(module, name, replaced(child, replacement))
+    for name, norm in module.named_modules():
+        if isinstance(norm, nn.BatchNorm1d | nn.BatchNorm2d):
+            kind = type(norm)
+            if kind not in (nn.BatchNorm1d, nn.BatchNorm2d):
+                raise InputError(
+                    f"layer {name or kind.__name__} is a {kind.__name__}, which sync batch-norm cannot replace; make "
+                    "it one of its own (timm.layers.convert_sync_batchnorm does), or take batch_norm 'shuffle'"
+                )
+            norm.__class__ = SyncBatchNorm
     return module
-
-
-def like(norm: _BatchNorm, kind: Callable[..., _BatchNorm]) -> _BatchNorm:
-    """A batch-norm of another kind around the very same parameters and buffers: optimisers keep theirs."""
-    new = kind(
-        norm.num_features,
-        eps=norm.eps,
-        momentum=norm.momentum,
-        affine=norm.affine,
-        track_running_stats=norm.track_running_stats,
-        device="meta",
-    )
-    for name in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked"):
-        setattr(new, name, getattr(norm, name))
-    return new.train(norm.training)

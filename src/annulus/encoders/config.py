@@ -5,10 +5,10 @@ from math import inf, isfinite
 from typing import Any, Literal, Self, get_args
 
 from annulus.encoders.convnets import CONVNETS
-from annulus.errors import InputError, nearest, shown
+from annulus.errors import InputError, abridge, nearest
 from annulus.files.weights import check_keys, statistics
 from annulus.settings import Section
-from annulus.views.splits import Split, split_of
+from annulus.views.splits import Split, parse_split
 
 Architecture = Literal[
     "resnet18",
@@ -99,10 +99,10 @@ class EncoderConfig(_Stemmed):
                     f"{name} {given!r}: give one of {', '.join(get_args(kind))}{nearest(given, get_args(kind))}"
                 )
         if not (self.split is None or isinstance(self.split, Split)):
-            raise InputError(f'split {shown(self.split)}: give annulus.views.ColourSplit("lab"), say, or None')
+            raise InputError(f'split {abridge(self.split)}: give annulus.views.ColourSplit("lab"), say, or None')
         for name, most in MOST.items():
             if type(given := getattr(self, name)) is not int or not 1 <= given <= most:
-                raise InputError(f"{name} {shown(given)}: give a whole number from 1 to {most:,}")
+                raise InputError(f"{name} {abridge(given)}: give a whole number from 1 to {most:,}")
         for name in ("mean", "std"):
             try:  # as float: whole numbers would make a buffer of whole numbers, which cuts off pixels
                 object.__setattr__(self, name, tuple(map(float, getattr(self, name))))
@@ -132,7 +132,7 @@ class EncoderConfig(_Stemmed):
     def _refused(self, name: str) -> InputError:
         scale = " of pixels in [0, 1]" if self.split is None else ", 0 or more" if name == "std" else ""
         return InputError(
-            f"{name} {shown(getattr(self, name))}: give {self._channels} numbers{scale}, one for each channel"
+            f"{name} {abridge(getattr(self, name))}: give {self._channels} numbers{scale}, one for each channel"
         )
 
     @property
@@ -158,6 +158,6 @@ class EncoderConfig(_Stemmed):
         for name, most in MOST.items():
             if type(described[name]) is not int or not 1 <= described[name] <= most:
                 raise ValueError(f"{name} is {described[name]!r}, expected a whole number from 1 to {most}")
-        split = split_of(described["split"])
+        split = parse_split(described["split"])
         planes = 3 if split is None else sum(split.planes)
         return cls(**described | statistics(described, planes) | {"split": split})

@@ -1,12 +1,10 @@
-"""Encoders: images to a map, to pooled features, to a unit embedding; saved as weights and a JSON beside.
+"""Encoders: images to a map, to pooled features, to a unit embedding.
 
 `Encoder` is one network, `SplitEncoder` two, each of a part of the image; both take RGB images in [0, 1].
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -20,13 +18,7 @@ from annulus.encoders.convnets import CONVNETS
 from annulus.encoders.mixed_precision import in_lower
 from annulus.encoders.small import for_small_maps
 from annulus.errors import InputError
-from annulus.files.weights import Kind, load_network, save_network
 
-KIND = Kind(
-    "an encoder",
-    "give the path of its .safetensors file, with the .json of the same name beside it (in a checkout of annulus "
-    "`dvc repro --force pretrain` makes both)",
-)
 MapAndPooled = tuple[Float[Tensor, "b c y x"], Float[Tensor, "b c"]]
 
 
@@ -167,56 +159,6 @@ def build_encoder(config: EncoderConfig, seed: int) -> Encoder | SplitEncoder:
     build = Encoder if config.split is None else SplitEncoder
     with first_weights(derive(seed, "weights")):
         return build(config).to(memory_format=torch.channels_last)
-
-
-def save_encoder(encoder: Encoder | SplitEncoder, weights: Path | str) -> None:
-    """Write the weights, in float32, and the configuration as JSON of the same name beside them.
-
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> config = annulus.EncoderConfig("convnet", "cifar", "linear", 16, 32, None, mean=(0.5,) * 3, std=(0.25,) * 3)
-    >>> with TemporaryDirectory() as folder:
-    ...     annulus.save_encoder(annulus.build_encoder(config, seed=0), Path(folder) / "encoder.safetensors")
-    ...     sorted(path.name for path in Path(folder).iterdir())
-    ['encoder.json', 'encoder.safetensors']
-
-    Raises:
-        InputError: for another network, or a name that does not end in .safetensors; when the disk is full.
-    """
-    if not isinstance(encoder, Encoder | SplitEncoder):
-        if isinstance(getattr(encoder, "_orig_mod", None), Encoder | SplitEncoder):
-            raise InputError("encoder is what torch.compile made; give its _orig_mod, which has the same weights")
-        raise InputError(
-            f"encoder is a {type(encoder).__name__}; save_encoder writes one of annulus.build_encoder, whose "
-            "configuration rebuilds it. Of another network keep torch.save(NETWORK.state_dict(), FILE)"
-        )
-    if Path(weights).suffix != ".safetensors":  # rate0.5 and rate0.7 would share one JSON, rate0.json
-        raise InputError(f"{weights} does not end in .safetensors; give such a name, beside which the JSON has its own")
-    save_network(encoder, encoder.config, Path(weights).expanduser())
-
-
-def load_encoder(weights: Path | str) -> Encoder | SplitEncoder:
-    """The encoder that `save_encoder` wrote, in evaluation mode and frozen. It refuses pixels outside [0, 1].
-
-    torch.export takes it; the exported program does not look at pixels.
-
-    A folder is one that `annulus export ENCODER --to hub` wrote, or a download of such a one.
-
-    Raises:
-        InputError: when a file is missing or no encoder's, or the weights do not have the configuration's shapes.
-
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> config = annulus.EncoderConfig("convnet", "cifar", "linear", 16, 32, None, mean=(0.5,) * 3, std=(0.25,) * 3)
-    >>> with TemporaryDirectory() as folder:
-    ...     annulus.save_encoder(annulus.build_encoder(config, seed=0), Path(folder) / "encoder.safetensors")
-    ...     encoder = annulus.load_encoder(Path(folder) / "encoder.safetensors")
-    >>> encoder.pooled(torch.rand(2, 3, 32, 32)).shape
-    torch.Size([2, 128])
-    """
-    encoder = load_network(Path(weights).expanduser(), EncoderConfig.checked, partial(build_encoder, seed=0), KIND)
-    encoder.checks_pixels = True
-    return encoder
 
 
 def _backbone(config: EncoderConfig) -> tuple[nn.Module, int]:

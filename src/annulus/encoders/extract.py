@@ -1,6 +1,6 @@
 """Features of images from a frozen encoder, computed once."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from annulus.device.device import autocast
 from annulus.encoders.features import LAYERS, Features, Layer, names_of
-from annulus.encoders.module_encoder import AnyEncoder, ModuleEncoder
+from annulus.encoders.module_encoder import AnyEncoder, ModuleEncoder, Pool
 from annulus.errors import InputError
 from annulus.files.images import UNLABELLED, ImageSet
 from annulus.files.store import BATCH_SIZE
@@ -36,24 +36,31 @@ def encode(encoder: nn.Module, views: Tensor, layers: Sequence[Layer]) -> dict[L
 
 
 def extract_features(
-    encoder: AnyEncoder,
+    encoder: AnyEncoder | Callable[[Tensor], Any] | str,
     images: Num[Tensor, "n ..."] | Iterable[Sequence[Any]],
     labels: Int64[Tensor, "n"] | None = None,
     classes: Sequence[str] | None = None,
     layers: Sequence[Layer] = ("pooled", "embedding"),
     device: torch.device | str = "cpu",
+    pool: Pool | None = None,
 ) -> Features:
     """Features of images: of a tensor, or of batches (images, labels) such as a DataLoader gives.
 
-    Bytes of RGB are seen through the middle of the encoder's own view size; a `ModuleEncoder`, which has none, sees
-    them whole, in [0, 1] and its own precision. Floats go into the network as they are. `labels`, of a tensor, are
-    class numbers, -1 (the default) where there is none. `classes` are the classes' names, by default their numbers:
-    give them where a split may lack the last class. `layers`: what is kept, on the CPU. The encoder goes to `device`
-    and is in evaluation mode from then on.
+    `encoder`: one of annulus, any network or function of a batch of floats, or a name such as "timm/resnet18.a1_in1k",
+    whose weights the library downloads. `pool` makes vectors of a map, of tokens or of an output object, as in
+    `ModuleEncoder`.
+
+    Bytes of RGB are seen through the middle of the encoder's own view size. A network or function, which has none, sees
+    them whole, in [0, 1] and its own precision. One by name sees them as its library's own evaluation shows them.
+    Floats go into the network as they are; one by name takes them in [0, 1] and normalises them itself. `labels`, of a
+    tensor, are class numbers, -1 (the default) where there is none. `classes` are the classes' names, by default their
+    numbers: give them where a split may lack the last class. `layers`: what is kept, on the CPU. The encoder goes to
+    `device` and is in evaluation mode from then on.
 
     Raises:
         InputError: for images that are neither bytes nor floats, labels of another number, classes without names,
-            images smaller than the view, a layer that the encoder has not, or an encoder that gives NaN or infinity.
+            images smaller than the view, a layer that the encoder has not, or an encoder that gives NaN or infinity;
+            for a name that its library has not.
 
     >>> images, labels = torch.randint(0, 256, (10, 3, 32, 32), dtype=torch.uint8), torch.arange(10) % 2
     >>> network = nn.Sequential(nn.Flatten(), nn.Linear(3072, 64), nn.ReLU())
@@ -64,12 +71,10 @@ def extract_features(
     >>> loader = torch.utils.data.DataLoader([*zip(images / 255, labels)], batch_size=4)
     >>> torch.allclose(annulus.extract_features(encoder, loader).layer("pooled"), features.layer("pooled"), atol=1e-6)
     True
+    >>> annulus.extract_features(nn.Conv2d(3, 8, 3), images, pool="mean").layer("pooled").shape
+    torch.Size([10, 8])
     """
-    if not isinstance(encoder, AnyEncoder):
-        raise InputError(
-            f"encoder is a {type(encoder).__name__}; give one of annulus.build_encoder or annulus.load_encoder, or any "
-            "network as annulus.ModuleEncoder(NETWORK, DIM)"
-        )
+    encoder = _as_encoder(encoder, pool)
     has = [name for name in LAYERS if name != "map" or not isinstance(encoder, ModuleEncoder)]
     if not layers or not set(layers) <= {*has}:
         raise InputError(f"layers {layers!r}: give a list of {', '.join(has)}")
@@ -104,7 +109,7 @@ def extract(
     # An empty split gives one empty batch, and so the shapes.
     batches = store.in_turn(torch.arange(len(images)).split(batch_size))
     size = view_size or encoder.view_size
-    outputs = (encode(encoder, center_view(batch, size, store.sizes_of(index)), layers) for index, batch in batches)
+    outputs = (encode(encoder, center_view(batch, size, store.image_sizes(index)), layers) for index, batch in batches)
     return Features(_gathered(outputs), images.labels, images.classes)
 
 
@@ -133,14 +138,33 @@ def _gathered(batches: Iterable[Mapping[Layer, Tensor]]) -> dict[Layer, Tensor]:
     return gathered
 
 
+def _as_encoder(encoder: AnyEncoder | Callable[[Tensor], Any] | str, pool: Pool | None) -> AnyEncoder:
+    """An encoder of whatever gives features.
+
+    Raises:
+        InputError: for something else; for a `pool` beside an encoder that pools by itself.
+    """
+    if isinstance(encoder, AnyEncoder | str):
+        if pool is not None:
+            raise InputError("pool is for a network or function; this encoder has its own, so leave out pool")
+        if not isinstance(encoder, str):
+            return encoder
+        from annulus.encoders.by_name import named
+
+        return named(encoder, pretrained=True)
+    if not callable(encoder):
+        raise InputError(
+            f"encoder is a {type(encoder).__name__}; give one of annulus.build_encoder or annulus.load_encoder, a "
+            "network or function of a batch of images, or a name such as 'timm/resnet18.a1_in1k'"
+        )
+    return ModuleEncoder(encoder, pool=pool)
+
+
 def _seen(encoder: AnyEncoder, images: Tensor) -> Tensor:
     """Input of the encoder: of bytes its evaluation view, floats as they are."""
     if images.is_floating_point():
         return images
-    if isinstance(encoder, ModuleEncoder):
-        precision = next((weight.dtype for weight in encoder.parameters()), torch.float32)
-        return (images.float() / 255).to(precision)
-    return center_view(images, encoder.view_size)
+    return encoder.view(images) if isinstance(encoder, ModuleEncoder) else center_view(images, encoder.view_size)
 
 
 def _batches(

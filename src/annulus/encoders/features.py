@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from annulus.errors import InputError, shown
+from annulus.errors import InputError, abridge
 from annulus.files.images import UNLABELLED
 from annulus.files.packed import Damaged, check_about, check_labels, check_tensors, read_packed, write_packed
 
@@ -39,8 +39,8 @@ class Features:
     def __post_init__(self) -> None:
         """
         Raises:
-            InputError: unless each layer is a tensor with a row for each label, each label is -1 or a class's number,
-                and each class has a name.
+            InputError: unless each layer is a tensor of real numbers with a row for each label, each label is -1 or a
+                class's number, and each class has a name.
         """
         object.__setattr__(self, "classes", names_of(self.classes))
         labels = self.labels
@@ -55,6 +55,11 @@ class Features:
             if not isinstance(values, Tensor) or values.ndim < 2:
                 kind = f"of {values.ndim} axes" if isinstance(values, Tensor) else f"a {type(values).__name__}"
                 raise InputError(f"{name} is {kind}; give a tensor, a row of numbers for each image")
+            if values.is_complex():
+                raise InputError(
+                    f"{name} is {str(values.dtype).removeprefix('torch.')}; give real numbers, such as "
+                    "torch.view_as_real(features).flatten(1)"
+                )
             if len(values) != len(labels):
                 raise InputError(
                     f"{name} has {len(values)} rows, labels {len(labels)}: give a row and a label per image"
@@ -87,7 +92,7 @@ def names_of(classes: Iterable[str]) -> tuple[str, ...]:
     """
     names = tuple(classes) if isinstance(classes, Iterable) else (classes,)
     if not all(isinstance(name, str) for name in names):
-        raise InputError(f'classes {shown(classes)}: give a name for each class, such as ("cat", "dog")')
+        raise InputError(f'classes {abridge(classes)}: give a name for each class, such as ("cat", "dog")')
     return names
 
 

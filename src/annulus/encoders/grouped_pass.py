@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from annulus.device.kernels import trusted
+from annulus.device.trust import trusted
 
 
 def normalised(

@@ -1,13 +1,18 @@
 """Any network as an encoder that methods train."""
 
+from collections.abc import Callable, Mapping
 from numbers import Integral
+from typing import Any, Literal
 
+import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
 from annulus.encoders.encoder import Encoder, SplitEncoder
-from annulus.errors import InputError
+from annulus.errors import InputError, abridge
+
+Pool = Literal["mean", "first"] | Callable[[Any], Tensor]
 
 
 class ModuleEncoder(nn.Module):
@@ -17,20 +22,47 @@ class ModuleEncoder(nn.Module):
     embeddings: a backbone of timm, torchvision or lightly, and its projection head. Both stay yours to save and export.
     `MoCo.create` and its siblings wrap a plain network so by themselves. The network's state is under `network.`.
 
+    `pool` makes vectors of another output: "mean" of a map (batch, width, height, width) or of tokens (batch, tokens,
+    width), the "first" token, or a function of the output. Of an object, as transformers' models return, they read
+    `last_hidden_state`; without `pool` its `pooler_output` is the vector.
+
     >>> encoder = annulus.ModuleEncoder(nn.Sequential(nn.Flatten(), nn.Linear(192, 16)), dim=16)
     >>> encoder(torch.rand(4, 3, 8, 8)).norm(dim=1).sum().round()
     tensor(4., grad_fn=<RoundBackward0>)
     >>> encoder = annulus.ModuleEncoder(nn.Flatten(), dim=16, head=nn.Linear(192, 16))
     >>> encoder.pooled(torch.rand(4, 3, 8, 8)).shape
     torch.Size([4, 192])
+    >>> encoder = annulus.ModuleEncoder(nn.Conv2d(3, 16, 3), dim=16, pool="mean")
+    >>> encoder(torch.rand(4, 3, 8, 8)).shape
+    torch.Size([4, 16])
     """
 
     names: tuple[str, ...] = ("",)  # of its networks
+    name: str | None = None  # of what builds its network again
+    width: int | None = None  # of the pooled features, where the network's name states it
+    view_size: int | None = None  # pixels a side of its views, where the name states them
 
-    def __init__(self, network: nn.Module, dim: int, head: nn.Module | None = None) -> None:
-        """`dim`: numbers of an embedding."""
+    def __init__(
+        self,
+        network: Callable[[Tensor], Any],
+        dim: int | None = None,
+        head: nn.Module | None = None,
+        pool: Pool | None = None,
+    ) -> None:
+        """`dim`: numbers of an embedding, which methods need; None: as many as the output has.
+
+        Raises:
+            InputError: for another `pool`.
+        """
         super().__init__()
-        self.network, self.dim, self.head = network, dim, head
+        if not (pool in (None, "mean", "first") or callable(pool)):
+            raise InputError(f"pool {abridge(pool)}: give 'mean', 'first' or a function of the network's output")
+        self.network, self.dim, self.head, self.pool = network, dim, head, pool
+
+    def view(self, images: UInt8[Tensor, "b c h w"]) -> Float[Tensor, "b c y x"]:
+        """Bytes as the network's input in evaluation: whole, in [0, 1] and the network's precision."""
+        precision = next((weight.dtype for weight in self.parameters()), torch.float32)
+        return (images.float() / 255).to(precision)
 
     def pooled(self, images: Float[Tensor, "b ..."]) -> Float[Tensor, "b c"]:
         """Input of the probes: the network's output, which without a head are embeddings of any length.
@@ -44,7 +76,12 @@ class ModuleEncoder(nn.Module):
             raise InputError(f"images are {kind}; give floats in [0, 1], such as images.float() / 255")
         width, flat = (self.dim, f", nn.Linear(WIDTH, {self.dim})") if self.head is None else (None, "")
         example = f"nn.Sequential(backbone, nn.Flatten(){flat})"
-        return _vectors("network", self.network(images), len(images), width, example)
+        output = pooled_output(self.network(self.prepared(images)), self.pool)
+        return _vectors("network", output, len(images), width, example)
+
+    def prepared(self, images: Float[Tensor, "b ..."]) -> Float[Tensor, "b ..."]:
+        """The network's input: the images as they are."""
+        return images
 
     def embed(self, pooled: Float[Tensor, "b c"]) -> Float[Tensor, "b d"]:
         """Pooled features to the unit sphere.
@@ -73,33 +110,83 @@ class ModuleEncoder(nn.Module):
 AnyEncoder = Encoder | SplitEncoder | ModuleEncoder
 
 
+def pooled_output(output: Any, pool: Pool | None) -> Any:
+    """The output, or the vectors that `pool` makes of it.
+
+    Raises:
+        InputError: for an object without the values that `pool` reads.
+    """
+    if callable(pool):
+        return pool(output)
+    if not isinstance(output, Tensor):
+        name = "pooler_output" if pool is None else "last_hidden_state"
+        values = output.get(name) if isinstance(output, Mapping) else getattr(output, name, None)
+        if not isinstance(values, Tensor):
+            raise InputError(
+                f"the network's output is a {type(output).__name__} without {name}; give annulus.ModuleEncoder("
+                'NETWORK, DIM, pool=...): "mean" or "first" of its last_hidden_state, or a function of the output'
+            )
+        output = values
+    match output.ndim, pool:
+        case (4, "mean"):
+            return output.mean(dim=(2, 3))
+        case (4, None) if output.shape[2:] == (1, 1):
+            return output.flatten(1)
+        case (3, "mean"):
+            return output.mean(dim=1)
+        case (3, "first"):
+            return output[:, 0]
+    return output
+
+
 def _vectors(part: str, output: object, images: int, width: int | None, example: str) -> Tensor:
-    """The output, refused unless it is a vector of so many numbers, or of any, for each image."""
+    """Returns the output; refuses one that is not a vector of `width` real numbers (None: any count) for each image."""
+    if isinstance(output, Tensor) and output.is_complex():
+        kind = str(output.dtype).removeprefix("torch.")
+        raise InputError(
+            f"the {part}'s output is {kind}; give a {part} of real numbers, such as "
+            "torch.view_as_real(output).flatten(1)"
+        )
     if isinstance(output, Tensor) and output.ndim == 2 and len(output) == images and width in (None, output.shape[1]):
         return output
     kind = f"shape {tuple(output.shape)}" if isinstance(output, Tensor) else type(output).__name__
+    more = ', or annulus.ModuleEncoder(NETWORK, DIM, pool="mean")' if getattr(output, "ndim", 2) > 2 else ""
     raise InputError(
         f"the {part}'s output is {kind} for {images} images; give a {part} whose output is "
-        f"(batch, {width or 'WIDTH'}), such as {example}"
+        f"(batch, {width or 'WIDTH'}), such as {example}{more}"
     )
 
 
-def as_encoder(network: nn.Module, dim: int | None) -> tuple[AnyEncoder, int]:
-    """An encoder that methods take, and the width of its embeddings.
+def as_encoder(
+    network: nn.Module | str, dim: int | None, seed: int, pool: Pool | None = None
+) -> tuple[AnyEncoder, int]:
+    """An encoder that methods take, and the width of its embeddings; a network by name has weights of the seed.
 
     Raises:
-        InputError: when a plain network comes without `dim`, or an encoder of annulus with another one than its own.
+        InputError: when a plain network or a name comes without `dim`, or an encoder of annulus with another one than
+            its own; for a name that its library has not; for a `pool` beside an encoder that pools by itself.
     """
-    if not isinstance(network, nn.Module):
-        raise InputError(f"encoder is a {type(network).__name__}; give a torch.nn.Module that embeds a batch of images")
+    if pool is not None and isinstance(network, AnyEncoder | str):
+        raise InputError("pool is for a plain network; this encoder has its own, so leave out pool")
+    if not isinstance(network, nn.Module | str):
+        raise InputError(
+            f"encoder is a {type(network).__name__}; give a torch.nn.Module that embeds a batch of images, or a name "
+            "such as 'timm/resnet18'"
+        )
     if isinstance(network, Encoder | SplitEncoder):
         own = network.config.embedding_dim
-    elif isinstance(network, ModuleEncoder):
+    elif isinstance(network, ModuleEncoder) and network.dim is not None:
         own = network.dim
-    elif isinstance(dim, Integral) and dim > 0:
-        return ModuleEncoder(network, dim), dim
-    else:
+    elif isinstance(network, ModuleEncoder):
+        raise InputError("this encoder has no dim; give annulus.ModuleEncoder(NETWORK, DIM), such as dim=128")
+    elif not isinstance(dim, Integral) or dim <= 0:
         raise InputError(f"dim {dim!r}: with a plain network, give the number of its outputs, such as dim=128")
+    elif isinstance(network, str):
+        from annulus.encoders.by_name import fresh
+
+        return fresh(network, dim, seed), dim
+    else:
+        return ModuleEncoder(network, dim, pool=pool), dim
     if dim not in (None, own):
         raise InputError(f"dim {dim!r}, but this encoder's embeddings have {own} numbers; leave out dim")
     return network, own

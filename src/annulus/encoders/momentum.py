@@ -1,17 +1,103 @@
 """The slow copy of an encoder that gives MoCo and SiMo their keys."""
 
+import dis
+from collections.abc import Iterator
 from copy import deepcopy
-from typing import TypeVar
+from functools import partial
+from types import CodeType, FunctionType, MethodType
+from typing import Any, TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from annulus.errors import InputError
 
 Network = TypeVar("Network", bound=nn.Module)
 
 
 def momentum_copy(encoder: Network) -> Network:
-    """A copy with the encoder's weights, head included, and its buffers; it shares no memory and takes no gradient."""
-    return deepcopy(encoder).requires_grad_(False)
+    """A copy with the encoder's weights, head included, and its buffers; it shares no memory and takes no gradient.
+
+    Raises:
+        InputError: for an encoder that cannot be copied: its weights wait for a first batch, are computed by a hook, or
+            a function of it would go on calling the encoder itself.
+    """
+    for place, value in _attributes(encoder):
+        if isinstance(value, Tensor) and is_lazy(value):
+            raise InputError(
+                f"{place} waits for a first batch, and its copy for the keys would draw other numbers; "
+                "pass a batch through the network first"
+            )
+        if isinstance(value, Tensor) and value.grad_fn is not None:
+            raise InputError(
+                f"{place} is computed from other tensors, and cannot be copied for the keys; in place of "
+                "torch.nn.utils.weight_norm or spectral_norm take that of torch.nn.utils.parametrizations"
+            )
+    try:
+        copy = deepcopy(encoder)
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise InputError(
+            f"the encoder cannot be copied for the keys ({error}); give a network that copy.deepcopy takes"
+        ) from error
+    own = {id(part) for part in (*encoder.modules(), *encoder.parameters(), *encoder.buffers())}
+    for place, value in _attributes(copy):
+        if not isinstance(value, Tensor) and _reaches(value, own):
+            raise InputError(
+                f"{place} holds a function that calls the encoder itself, and so would the copy for the keys; "
+                "make it a method of the layer's class, or types.MethodType(FUNCTION, LAYER)"
+            )
+    return copy.requires_grad_(False)
+
+
+def _attributes(network: nn.Module) -> Iterator[tuple[str, Any]]:
+    """What a pass reads of each layer beside its layers: tensors, its own attributes, hooks; with their names."""
+    usual = vars(nn.Module()).keys() - {"_forward_hooks", "_forward_pre_hooks"}
+    for path, layer in network.named_modules():
+        for name, value in {**layer._parameters, **layer._buffers, **vars(layer)}.items():
+            if name not in usual:
+                yield f"{path}.{name}".lstrip("."), value
+
+
+def _reaches(value: Any, own: set[int]) -> bool:
+    """Returns True if a function, or one within a container, holds a module or tensor of these ids."""
+    waiting, seen = [value], set()
+    while waiting:
+        each = waiting.pop()
+        if id(each) in own:
+            return True
+        if id(each) not in seen:
+            seen.add(id(each))
+            waiting.extend(_held(each))
+    return False
+
+
+def _held(value: Any) -> Iterator[Any]:
+    """Parts of a container; of a function its object, the variables around it, defaults, and its file's networks."""
+    match value:
+        case nn.Module():
+            yield from value.modules()
+        case MethodType():
+            yield from (value.__self__, value.__func__)
+        case partial():
+            yield from (value.func, *value.args, *value.keywords.values())
+        case FunctionType():
+            yield from (cell.cell_contents for cell in value.__closure__ or ())
+            yield from (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
+            named = (value.__globals__.get(name) for name in _names(value.__code__))
+            yield from (each for each in named if isinstance(each, nn.Module | Tensor))
+        case dict():
+            yield from value.values()
+        case list() | tuple():
+            yield from value
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """The names of its file that a function reads, and the functions within it."""
+    yield from (each.argval for each in dis.get_instructions(code) if each.opname == "LOAD_GLOBAL")
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _names(inner)
 
 
 class Following:

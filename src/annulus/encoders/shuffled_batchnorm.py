@@ -8,18 +8,18 @@ Source: He et al. 2020, arXiv:1911.05722, Section 3.3; Ioffe and Szegedy 2015, a
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from inspect import signature
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from annulus.device.distributed import all_gather, world_size
-from annulus.encoders.batchnorm import SyncBatchNorm, like, replaced
+from annulus.encoders.batchnorm import SyncBatchNorm
 from annulus.encoders.grouped_pass import normalised, normalised_as_operator
 from annulus.errors import InputError
 
@@ -40,11 +40,20 @@ class _Grouped(_BatchNorm):
     Within `learning` a network's layers learn their running statistics together, elsewhere each layer by itself.
     """
 
+    own_forward = False  # of the kind of batch-norm that is normalised in groups: more than torch's normalisation
+    together = False
     measured: Float[Tensor, "groups 2 c"] | None = None  # of this process's groups: mean and variance
 
     def __init__(self, features: int, groups: int, **settings: object) -> None:
         super().__init__(features, **settings)
-        self.groups, self.together = groups, False
+        self.groups = groups
+
+    def __init_subclass__(cls) -> None:
+        cls.own_forward = super().forward is not _BatchNorm.forward
+
+    def __reduce__(self) -> tuple[object, ...]:
+        plain = type(self).__bases__[1]
+        return _blank, (plain,), self.__getstate__()
 
     def forward(self, x: Float[Tensor, "b c *space"]) -> Float[Tensor, "b c *space"]:
         """The batch, normalised.
@@ -52,26 +61,49 @@ class _Grouped(_BatchNorm):
         Raises:
             InputError: when the groups cannot be shared evenly, or would hold one value per channel.
         """
-        if not self.training or self.groups == 1 == world_size():
+        if not self.training:
             return super().forward(x)
         self._check_input_dim(x)
         here = self._groups_here(x)
-        if self.together:
-            return self._in_groups(x, self.measured)
-        if self.track_running_stats:
-            with learning([self]):
-                return self._in_groups(x, self.measured)
-        dtype = x.dtype if self.weight is None else self.weight.dtype  # autocast's bfloat16 images have float32's
-        return self._in_groups(x, torch.zeros(here, 2, self.num_features, dtype=dtype, device=x.device))
+        if self.together or not self.track_running_stats:
+            return self._in_groups(x, here)
+        with learning([self]):
+            return self._in_groups(x, here)
 
-    def _in_groups(self, x: Float[Tensor, "b c *space"], measured: Float[Tensor, "groups 2 c"]) -> Tensor:
-        if not torch.is_grad_enabled():
-            find = normalised_as_operator if torch.compiler.is_compiling() else normalised
-            return find(x, self.weight, self.bias, self.eps, measured)
-        # With a momentum of 1, what batch_norm takes for running statistics become the group's own.
-        settings = (self.weight, self.bias, True, 1.0, self.eps)
-        parts = zip(x.chunk(len(measured)), measured, strict=True)
-        return torch.cat([F.batch_norm(rows, *own, *settings) for rows, own in parts])
+    def _in_groups(self, x: Float[Tensor, "b c *space"], here: int) -> Float[Tensor, "b c *space"]:
+        if self.own_forward or torch.is_grad_enabled():
+            return self._by_turns(x, here)
+        measured = self.measured
+        if not self.track_running_stats:
+            dtype = x.dtype if self.weight is None else self.weight.dtype  # autocast's bfloat16 has float32's
+            measured = torch.zeros(here, 2, self.num_features, dtype=dtype, device=x.device)
+        find = normalised_as_operator if torch.compiler.is_compiling() else normalised
+        return find(x, self.weight, self.bias, self.eps, measured)
+
+    def _by_turns(self, x: Float[Tensor, "b c *space"], here: int) -> Float[Tensor, "b c *space"]:
+        """Each group by the forward of the layer's own kind.
+
+        With a momentum of 1, what it takes for running statistics become the group's own. Each group starts from the
+        layer's, as on a device of its own.
+        """
+        if not self.track_running_stats:
+            return torch.cat([super(_Grouped, self).forward(rows) for rows in x.chunk(here)])
+        kept, momentum, parts = dict(self._buffers), self.momentum, []
+        count = torch.zeros_like(self.num_batches_tracked)
+        with torch.no_grad():
+            self.measured.copy_(torch.stack([self.running_mean, self.running_var]))
+        try:
+            self.momentum = 1.0
+            for rows, (mean, var) in zip(x.chunk(here), self.measured, strict=True):
+                self._buffers.update(running_mean=mean, running_var=var, num_batches_tracked=count)
+                parts.append(super().forward(rows))
+                if self.running_mean is not mean:  # a forward that makes new ones
+                    mean.copy_(self.running_mean.detach())
+                    var.copy_(self.running_var.detach())
+        finally:
+            self.momentum = momentum
+            self._buffers.update(kept)
+        return torch.cat(parts)
 
     def keep_room(self) -> None:
         """Room for the statistics of this process's groups: that of the last pass, where it fits."""
@@ -83,7 +115,7 @@ class _Grouped(_BatchNorm):
     @property
     def learns(self) -> bool:
         """Returns True if a pass updates the running statistics by groups."""
-        return self.training and self.track_running_stats and not self.groups == 1 == world_size()
+        return self.training and self.track_running_stats
 
     def _groups_here(self, x: Tensor) -> int:
         here, rest = divmod(self.groups, world_size())
@@ -110,14 +142,10 @@ def grouped(network: nn.Module) -> list[_Grouped]:
 def learning(layers: Sequence[_Grouped]) -> Iterator[None]:
     """Context for one pass through a network, whose grouped layers update their running statistics together at its end.
 
-    The layers must agree in groups and momentum, as those of `convert` do. Layer by layer, a GPU would run several
+    Layers of one momentum learn in one step, as all of most networks do. Layer by layer, a GPU would run several
     kernels that take longer to start than to run.
     """
     layers = [layer for layer in layers if layer.learns]
-    if not layers:
-        yield
-        return
-    assert len({(layer.groups, layer.momentum) for layer in layers}) == 1, "layers differ in groups or momentum"
     for layer in layers:
         layer.together = True
         layer.keep_room()
@@ -126,7 +154,16 @@ def learning(layers: Sequence[_Grouped]) -> Iterator[None]:
     finally:
         for layer in layers:
             layer.together = False
-    _learn(layers, all_gather(torch.cat([layer.measured.flatten(start_dim=1) for layer in layers], dim=1)))
+    for some in _of_one_momentum(layers):
+        _learn(some, all_gather(torch.cat([layer.measured.flatten(start_dim=1) for layer in some], dim=1)))
+
+
+def _of_one_momentum(layers: Sequence[_Grouped]) -> Iterable[Sequence[_Grouped]]:
+    """The layers that may learn in one step. One without momentum, a plain average, has its own count of batches."""
+    alike: dict[object, list[_Grouped]] = {}
+    for layer in layers:
+        alike.setdefault((layer.groups, id(layer) if layer.momentum is None else layer.momentum), []).append(layer)
+    return alike.values()
 
 
 @torch.no_grad()
@@ -165,22 +202,53 @@ class GroupedBatchNorm2d(_Grouped, nn.BatchNorm2d):
     __doc__ = _Grouped.__doc__
 
 
+@cache
+def _kind(plain: type[_BatchNorm]) -> type[_Grouped]:
+    """The grouped batch-norm that normalises each group as the plain one does."""
+    made = {nn.BatchNorm1d: GroupedBatchNorm1d, nn.BatchNorm2d: GroupedBatchNorm2d}
+    return made.get(plain) or type(f"Grouped{plain.__name__}", (_Grouped, plain), {"__doc__": _Grouped.__doc__})
+
+
+def _blank(plain: type[_BatchNorm]) -> _Grouped:
+    """One without its state, which unpickling adds."""
+    kind = _kind(plain)
+    return kind.__new__(kind)
+
+
 def convert(module: nn.Module, groups: int) -> nn.Module:
-    """The module with each batch-norm replaced by a grouped one of the same weights, statistics and names.
+    """The module, whose batch-norms normalise in groups from now on; each keeps its forward, its weights and its name.
 
-    `groups` are those of the global batch, whatever the number of processes. Warns of batch-norms that stay as they
-    are: those of three dimensions, and torch's synchronised ones.
+    `groups` are those of the global batch, whatever the number of processes; 1 leaves the layers as they are. Warns of
+    batch-norms that stay so: those of three dimensions, and torch's synchronised ones.
+
+    Raises:
+        InputError: for a batch-norm whose forward takes more than a batch, or which has others inside.
     """
-    kinds = {nn.BatchNorm1d: GroupedBatchNorm1d, nn.BatchNorm2d: GroupedBatchNorm2d}
-
-    def replacement(norm: nn.Module) -> _BatchNorm | None:
+    norms = [(name, each) for name, each in module.named_modules() if isinstance(each, _BatchNorm)]
+    for name, norm in norms:
         assert not isinstance(norm, SyncBatchNorm), "convert before `synchronised`, whose layers have no groups"
-        kind = next((new for old, new in kinds.items() if isinstance(norm, old)), None)
-        return kind and like(norm, lambda features, **settings: kind(features, groups=groups, **settings))
-
-    converted = replaced(module, replacement)
-    norms = (each for each in converted.modules() if isinstance(each, _BatchNorm))
-    others = {type(norm).__name__ for norm in norms if not isinstance(norm, _Grouped)}
+        if groups > 1 and isinstance(norm, nn.BatchNorm1d | nn.BatchNorm2d) and not isinstance(norm, _Grouped):
+            _check_forward(name, norm)
+            norm.__class__ = _kind(type(norm))
+        if isinstance(norm, _Grouped):
+            norm.groups = groups
+    others = {type(norm).__name__ for _, norm in norms if not isinstance(norm, _Grouped)}
     if groups > 1 and others:
         log.warning("WARNING: shuffle_groups %d leaves layers %s as they are", groups, ", ".join(sorted(others)))
-    return converted
+    return module
+
+
+def _check_forward(name: str, norm: _BatchNorm) -> None:
+    """
+    Raises:
+        InputError: for a batch-norm with a forward that cannot pass over one group after the other.
+    """
+    kind, takes = type(norm).__name__, signature(norm.forward).parameters.values()
+    more = [each.name for each in takes if each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD][1:]
+    inside = [type(part).__name__ for part in norm.modules() if isinstance(part, _BatchNorm)][1:]
+    if more or inside:
+        has = f"takes {' and '.join(more)} too" if more else f"has a {inside[0]} inside"
+        raise InputError(
+            f"layer {name or kind} is a {kind}, which {has}, and cannot normalise a batch group by group; "
+            "take shuffle_groups=1, or another batch-norm"
+        )

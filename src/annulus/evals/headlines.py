@@ -1,4 +1,4 @@
-"""The main line's headline numbers: where each is measured, and what the seeds say of it together."""
+"""The main line's headline numbers: their stages, and their intervals over seeds and test images."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,19 +12,23 @@ from annulus.files.strict import finite
 
 
 class Headline(NamedTuple):
-    """The stage that measures a number, and the name that the number has there."""
+    """The stage that measures a number, and the number's name there."""
 
     stage: str
     number: str
-    accuracy: bool = False  # of the test images: the stage says which are right
-    images: str = ""  # the count beside a share of images of which no stage says which they are
-    # Absent without a validation part, and where the sampler's set in a part of the images is empty.
+    accuracy: bool = False  # of the test images: the stage also writes bits of the right images
+    images: str = ""  # name of the image count, for a share of images without such bits
+    # Absent without a validation part, if the sampler's set in a part of the images is empty, and with classes.
     optional: bool = False
 
 
+CROPPED = "crop_retrieval_images"
 HEADLINES = {
     "knn_top1_percent": Headline("knn", "top1_percent", accuracy=True),
     "nn1_top1_percent": Headline("knn", "nn1_top1_percent", accuracy=True),
+    "crop_retrieval_percent": Headline("knn", "crop_retrieval_percent", images=CROPPED, optional=True),
+    "crop_retrieval_pixels_percent": Headline("knn", "crop_retrieval_pixels_percent", images=CROPPED, optional=True),
+    "crop_retrieval_colour_percent": Headline("knn", "crop_retrieval_colour_percent", images=CROPPED, optional=True),
     "linear_top1_percent": Headline("linear", "top1_percent", accuracy=True),
     "pretrain_loss_nats": Headline("pretrain", "loss_nats"),
     "bound_nats": Headline("pretrain", "bound_nats"),
@@ -36,41 +40,42 @@ HEADLINES = {
     "false_negatives_percent": Headline("diagnostics", "false_negatives_training_percent", optional=True),
 }
 
-ROUNDED = 1e-3  # percent: metrics files have four digits, so that equal differences of shares seem to vary by less
+ROUNDED = 1e-3  # percent: rounding in metrics files makes equal differences of shares vary by less than this
 
 
-class Measured(NamedTuple):
-    """A number by seed; of an accuracy, also which test images are right, or else of how many images it is."""
+class HeadlineNumber(NamedTuple):
+    """A number by seed. An accuracy has also the bits of the right test images; a share of images has their count."""
 
     values: Mapping[int, float]
     right: Mapping[int, Bits] | None = None
     images: int | None = None
 
     def interval(self) -> Interval:
-        """The mean, and an interval that holds the seeds, and of an accuracy the test images."""
+        """The mean and its interval over seeds; for an accuracy over test images too."""
         if self.right is None:
-            return _over_seeds(list(self.values.values()), self._of_images())
+            return _over_seeds(list(self.values.values()), self._image_parts())
         return over_seeds_and_images(np.stack(list(self.right.values()))).times(100)
 
-    def of(self, seeds: Sequence[int]) -> "Measured":
-        """The same of these seeds alone."""
+    def pick(self, seeds: Sequence[int]) -> "HeadlineNumber":
+        """The number of these seeds alone."""
         right = self.right
         return self._replace(
             values={s: self.values[s] for s in seeds}, right=None if right is None else {s: right[s] for s in seeds}
         )
 
-    def minus(self, base: "Measured", same_images: bool) -> tuple[Interval, bool]:
-        """The difference to a base, paired by test images and, where both have the same, by seeds; whether they have.
+    def minus(self, base: "HeadlineNumber", same_images: bool) -> tuple[Interval, bool]:
+        """The difference to a base, and True if both have the same seeds: then it is paired by seeds.
 
-        Runs of one seed share weights, order and views, so pairs differ by less than the runs of two seeds do.
+        Accuracies are also paired by test images. Two runs with one seed share weights, order and views, so they differ
+        by less than the runs of two seeds.
         """
         paired = set(self.values) == set(base.values)
         seeds = list(self.values)
         if self.right is None or base.right is None:
             if paired:
                 differences = [self.values[seed] - base.values[seed] for seed in seeds]
-                of_images = [*self._of_images(), *base._of_images()] if any(differences) else []
-                return _over_seeds(differences, of_images), True
+                image_parts = [*self._image_parts(), *base._image_parts()] if any(differences) else []
+                return _over_seeds(differences, image_parts), True
             return self.interval().minus(base.interval()), False
         tables = (
             np.stack(list(self.right.values())),
@@ -78,40 +83,40 @@ class Measured(NamedTuple):
         )
         return between_tables(*tables, same_seeds=paired, same_images=same_images).times(100), paired
 
-    def _of_images(self) -> Parts:
-        """The variance of the mean, in percent squared, that so many images in each seed give a share; else none."""
+    def _image_parts(self) -> Parts:
+        """Variance of a share's mean by its number of images, in percent squared; empty for other numbers."""
         if self.images is None:
             return []
-        share, seen = sum(self.values.values()) / len(self.values) / 100, self.images * len(self.values)
-        likely = (share * seen + 1) / (seen + 2)  # by Laplace's rule: none or all of few images is not certain
-        return [(100**2 * likely * (1 - likely) / seen, seen - 1)]
+        share, count = sum(self.values.values()) / len(self.values) / 100, self.images * len(self.values)
+        likely = (share * count + 1) / (count + 2)  # by Laplace's rule: none or all of few images is not certain
+        return [(100**2 * likely * (1 - likely) / count, count - 1)]
 
 
-def _over_seeds(values: Sequence[float], of_images: Parts) -> Interval:
-    """The interval over seeds; where shares of few images are alike in all of them by chance, that of the images."""
+def _over_seeds(values: Sequence[float], image_parts: Parts) -> Interval:
+    """The interval over seeds; if shares of few images are equal in all seeds by chance, the interval over images."""
     seeds = over_seeds(values)
     alike = max(values) - min(values) < ROUNDED
-    return with_images(seeds._replace(variance=0.0), [], of_images) if of_images and alike else seeds
+    return with_images(seeds._replace(variance=0.0), [], image_parts) if image_parts and alike else seeds
 
 
-def measured(
+def headline_numbers(
     stages: Mapping[str, Mapping[str, Mapping[str, Any]]], right: Mapping[str, Right], seeds: Sequence[int]
-) -> dict[str, Measured]:
-    """The headline numbers of these seeds, from what each stage measured by seed and which test images are right.
+) -> dict[str, HeadlineNumber]:
+    """The headline numbers of these seeds, from each stage's metrics by seed and bits of right test images.
 
-    Of images without a class there is no accuracy.
+    Images without classes have no accuracy.
 
     Raises:
-        InputError: when a stage lacks a number, or the bits, of a seed, or has something else in their place.
+        InputError: if a stage lacks a number or the bits of a seed, or has another content in their place.
     """
-    found = {}
+    numbers_by_name = {}
     for name, (stage, number, accuracy, counted, optional) in HEADLINES.items():
         values = {
             seed: _finite(numbers[number], f"metrics/main/{stage}.json: {number} of seed {seed}")
             for seed in seeds
             if number in (numbers := stages[stage].get(str(seed), {}))
         }
-        without_classes = accuracy and all(stages[stage].get(str(seed)) == {} for seed in seeds)
+        without_classes = accuracy and not values and not right[stage]
         if without_classes or (optional and len(values) < len(seeds)):
             continue
         files = {stage: values} | ({f"{stage}_right": right[stage].get(number, {})} if accuracy else {})
@@ -121,11 +126,12 @@ def measured(
                     raise InputError(
                         f"metrics/main/{file}.json has no {number} of seed {seed}; run `dvc repro -f {stage}`"
                     )
-        found[name] = Measured(*({seed: by_seed[seed] for seed in seeds} for by_seed in files.values()))
+        headline = HeadlineNumber(*({seed: by_seed[seed] for seed in seeds} for by_seed in files.values()))
         if counted:
             count = stages[stage][str(seeds[0])].get(counted)
-            found[name] = found[name]._replace(images=int(_finite(count, f"metrics/main/{stage}.json: {counted}")))
-    return found
+            headline = headline._replace(images=int(_finite(count, f"metrics/main/{stage}.json: {counted}")))
+        numbers_by_name[name] = headline
+    return numbers_by_name
 
 
 def _finite(value: Any, name: str) -> float:

@@ -1,9 +1,10 @@
-"""95 % intervals of what was measured: over seeds, and over test images.
+"""95 % intervals of measurements, over seeds and over test images.
 
 Both are samples: other seeds and other test images would give other numbers. An accuracy of S seeds on n test images is
-the mean of a table of right and wrong in which both are random effects that cross. tests/benchmarks/bench_coverage.py
-simulates how often an interval holds the truth: 94 to 96 % with 3 and 5 seeds, 95 to 98 % with two. It assumes that
-seeds differ as draws of a normal law do: where every tenth run fails, few seeds do not show it.
+the mean of a table of 1 (right) and 0 (wrong), in which seeds and images are crossed random effects.
+tests/benchmarks/bench_coverage.py simulates the share of intervals that hold the truth: 94 to 96 % with 3 and 5 seeds,
+95 to 98 % with two, 99 to 100 % with 2 or 3 seeds against 10. It assumes normally distributed seeds. If every tenth run
+fails, few seeds do not reveal it.
 """
 
 from collections.abc import Sequence
@@ -13,16 +14,17 @@ import numpy as np
 from jaxtyping import Float64, Shaped
 from scipy.special import nctdtrinc, stdtrit
 
-from annulus.errors import InputError, shown
+from annulus.errors import InputError, abridge
 
 COVERAGE = 0.95
-POWER = 0.8  # of the cases in which a difference that could be seen is seen
+FEW = 2  # degrees of freedom: of three seeds
+POWER = 0.8  # share of cases in which the interval of a visible difference excludes 0
 
 Parts = Sequence[tuple[float, int | float]]  # independent estimates of variance, with their degrees of freedom
 
 
 class Interval(NamedTuple):
-    """A mean, the variance of the mean, and the degrees of freedom that the variance was estimated with.
+    """A mean, the variance of the mean, and the degrees of freedom of the variance's estimate.
 
     >>> interval = annulus.over_seeds([60.0, 62.0, 64.0])
     >>> f"{interval.mean:.1f} ± {interval.half:.1f}"
@@ -35,26 +37,32 @@ class Interval(NamedTuple):
 
     @property
     def half(self) -> float | None:
-        """Half of the interval's width (Student's t); None of one seed, which tells nothing of other seeds."""
+        """Half of the interval's width (Student's t); None for one seed."""
         if self.freedom == 0:
             return None
         return float(stdtrit(self.freedom, (1 + COVERAGE) / 2) * self.variance**0.5)
 
     @property
     def visible(self) -> float | None:
-        """The true difference whose interval excludes 0 in 80 % of cases; one as large as `half` does so in half of
-        them. 1.29 (two seeds) to 1.43 times `half`, by the quantile of the non-central t distribution."""
+        """The true difference whose interval excludes 0 in 80 % of cases; None for one seed.
+
+        It is 1.29 (two seeds) to 1.43 times `half`, by the quantile of the non-central t distribution. The interval of
+        a true difference of `half` excludes 0 in half of the cases.
+        """
         if self.freedom == 0:
             return None
         needed = nctdtrinc(self.freedom, 1 - POWER, stdtrit(self.freedom, (1 + COVERAGE) / 2))
         return float(needed * self.variance**0.5)
 
     def times(self, factor: int | float) -> "Interval":
-        """The same in another unit."""
+        """The interval in another unit."""
         return Interval(self.mean * factor, self.variance * factor**2, self.freedom)
 
     def minus(self, base: "Interval") -> "Interval":
         """The difference of two independent means.
+
+        If a side has two or three seeds, the interval has that side's degrees of freedom: its variance is hardly known,
+        and Welch's degrees of freedom follow the estimate.
 
         Source: Welch 1947, "The generalization of Student's problem when several different population variances are
         involved", Biometrika 34.
@@ -63,7 +71,8 @@ class Interval(NamedTuple):
             return Interval(self.mean - base.mean, 0.0, 0)
         variance, smaller = self.variance + base.variance, min(self.freedom, base.freedom)
         parts = [(self.variance, self.freedom), (base.variance, base.freedom)]
-        return Interval(self.mean - base.mean, variance, _freedom(variance, parts) if variance > 0 else smaller)
+        known = variance > 0 and smaller > FEW
+        return Interval(self.mean - base.mean, variance, _freedom(variance, parts) if known else smaller)
 
 
 def over_seeds(values: Sequence[float]) -> Interval:
@@ -73,25 +82,27 @@ def over_seeds(values: Sequence[float]) -> Interval:
     Interval(mean=62.0, variance=1.3333333333333333, freedom=2)
 
     Raises:
-        InputError: without a value, or where one is NaN or infinite.
+        InputError: without a value, or if one is NaN or infinite.
     """
     values = np.asarray(values, dtype=np.float64)
     if values.ndim != 1 or values.size == 0 or not np.isfinite(values).all():
-        raise InputError(f"values {shown(values.tolist())}: give a finite number of each seed, one seed or more")
+        raise InputError(f"values {abridge(values.tolist())}: give a finite number of each seed, one seed or more")
     seeds = len(values)
-    # Of equal values it is 0, as far as floats tell: `with_images` asks for that.
+    # For equal values it is exactly 0, without rounding: `with_images` tests this.
     alike = np.ptp(values) <= 1e-12 * np.abs(values).max()
     variance = 0.0 if alike else float(np.var(values, ddof=1)) / seeds
     return Interval(float(np.mean(values)), variance, seeds - 1)
 
 
 def over_seeds_and_images(table: Shaped[np.ndarray, "s n"]) -> Interval:
-    """The mean of a table, seeds by test images: of 0 and 1 for an accuracy; of -1, 0 and 1 for the difference of two
-    runs that share seeds and images. Of one image, the interval holds the seeds only; of one seed there is none (`half`
-    is None), since other seeds may differ by more than images do.
+    """Mean and interval of a table, seeds by test images.
+
+    The table holds 0 and 1 for an accuracy, or -1, 0 and 1 for the difference of two runs that share seeds and images.
+    With one image, the interval is over seeds alone. With one seed there is none (`half` is None), since other seeds
+    may differ by more than images.
 
     With the mean squares of seeds, of images and of the rest, the variance of the mean is estimated by
-    (MS_seeds + max(MS_images - MS_rest, 0)) / (S n). Where the interval over the seeds alone is wider, it is that one.
+    (MS_seeds + max(MS_images - MS_rest, 0)) / (S n). If the interval over the seeds alone is wider, it is returned.
 
     >>> correct = torch.rand(3, 1000, generator=torch.Generator().manual_seed(0)) < 0.8  # three seeds, 1000 images
     >>> accuracy = annulus.over_seeds_and_images(correct.numpy()).times(100)
@@ -99,7 +110,7 @@ def over_seeds_and_images(table: Shaped[np.ndarray, "s n"]) -> Interval:
     '80.5 ± 2.8 %'
 
     Raises:
-        InputError: unless it is a table.
+        InputError: unless the argument is a table of numbers whose rows are alike in length.
     """
     table = _table("table", table)
     return with_images(over_seeds(table.mean(axis=1).tolist()), [_images(table)], [_rest(table)])
@@ -108,9 +119,9 @@ def over_seeds_and_images(table: Shaped[np.ndarray, "s n"]) -> Interval:
 def between_tables(
     head: Shaped[np.ndarray, "s n"], base: Shaped[np.ndarray, "t m"], same_seeds: bool, same_images: bool
 ) -> Interval:
-    """The difference of two tables' means, paired by what they share: by seeds, by test images, or both.
+    """The difference of two tables' means, paired by the seeds, the test images, or both that they share.
 
-    Runs of other seeds on the same images are compared image by image, by the means over each side's seeds.
+    If runs share the images but not the seeds, they are compared image by image, by the means over each side's seeds.
 
     >>> head = torch.tensor([[1, 1, 0, 1], [1, 1, 0, 1]]).numpy()  # two seeds, four test images
     >>> base = torch.tensor([[1, 0, 0, 1], [1, 1, 0, 0]]).numpy()
@@ -119,7 +130,7 @@ def between_tables(
     0.25
 
     Raises:
-        InputError: unless both are tables, with as many of the seeds or images that they share.
+        InputError: unless both are tables, with equal numbers of the seeds or images that they share.
     """
     head, base = _table("head", head), _table("base", base)
     for axis, (name, same) in enumerate((("seeds", same_seeds), ("images", same_images))):
@@ -130,11 +141,11 @@ def between_tables(
             )
     if same_seeds and same_images:
         return over_seeds_and_images(head - base)
-    of_head, of_base = head.mean(axis=1), base.mean(axis=1)
+    head_means, base_means = head.mean(axis=1), base.mean(axis=1)
     if same_seeds:
-        seeds = over_seeds((of_head - of_base).tolist())
+        seeds = over_seeds((head_means - base_means).tolist())
     else:
-        seeds = over_seeds(of_head.tolist()).minus(over_seeds(of_base.tolist()))
+        seeds = over_seeds(head_means.tolist()).minus(over_seeds(base_means.tolist()))
     if same_images:
         images = [_images(head.mean(axis=0, keepdims=True) - base.mean(axis=0))]
     else:
@@ -143,13 +154,12 @@ def between_tables(
 
 
 def with_images(seeds: Interval, images: Parts, rest: Parts) -> Interval:
-    """An interval over seeds that holds what all of them owe to their test images too.
+    """Adds to an interval over seeds the variance that all seeds share through their test images.
 
-    `seeds` holds a seed's own share and what is left of each image within a seed. `images` is the variance of the mean
-    that test images alone show, and `rest` what of it is not shared by the seeds: the difference, where there is one,
-    is added. Of the interval over seeds and of this one, which has Satterthwaite's degrees of freedom (at least those
-    of seeds), the wider is taken: where few seeds happen to be alike, the second would all but forget that seeds
-    differ.
+    `seeds` includes the variance between seeds and the rest of each image within a seed. `images` is the variance of
+    the mean by test images alone, and `rest` its part that the seeds do not share. The difference is added if it is
+    positive. The new interval has Satterthwaite's degrees of freedom, at least those of `seeds`. The wider of both
+    intervals is returned: if few seeds are alike by chance, the new one would nearly ignore that seeds differ.
 
     Source: Cornfield and Tukey 1956, "Average values of mean squares in factorials", Annals of Mathematical Statistics
     27; Satterthwaite 1946, "An approximate distribution of estimates of variance components", Biometrics Bulletin 2.
@@ -158,23 +168,24 @@ def with_images(seeds: Interval, images: Parts, rest: Parts) -> Interval:
     if seeds.freedom == 0:
         return Interval(seeds.mean, sum(part for part, _ in images), 0)
     if shared <= 0:
-        if seeds.variance == 0 < sum(part for part, _ in rest):  # few seeds that are alike by chance show no 0
-            return _of_parts(seeds.mean, rest)
+        if seeds.variance == 0 < sum(part for part, _ in rest):  # few seeds are alike by chance, but vary
+            return _from_parts(seeds.mean, rest)
         return seeds
     variance = seeds.variance + shared
     freedom = _freedom(variance, [(seeds.variance, seeds.freedom), *images, *rest])
-    return max(seeds, Interval(seeds.mean, variance, max(freedom, seeds.freedom)), key=lambda one: one.half)
+    return max(seeds, Interval(seeds.mean, variance, max(freedom, seeds.freedom)), key=lambda interval: interval.half)
 
 
-def _of_parts(mean: float, parts: Parts) -> Interval:
+def _from_parts(mean: float, parts: Parts) -> Interval:
     variance = sum(part for part, _ in parts)
     return Interval(mean, variance, _freedom(variance, parts))
 
 
 def verdict(difference: Interval, words: tuple[str, str] = ("better", "worse"), unit: str = "") -> str:
-    """A word where the difference's interval excludes 0, else the difference that could be seen: one as large would
-    have got a word in 80 % of cases. `equal` where no seed shows a difference, as between two runs of one setting. Of
-    one seed no word, since other seeds may differ by more.
+    """A word for a difference: one of `words` if its interval excludes 0, else `within noise` with `Interval.visible`.
+
+    A true difference of `visible` gets a word in 80 % of cases. `equal`: no seed has a difference, for example between
+    two runs of one setting. `one seed`: no word, since other seeds may differ by more.
 
     >>> annulus.verdict(annulus.over_seeds([2.0, 2.2, 2.1]))
     'better'
@@ -182,7 +193,7 @@ def verdict(difference: Interval, words: tuple[str, str] = ("better", "worse"), 
     'within noise (could see 6.9 %)'
     """
     if not isinstance(difference, Interval):
-        raise InputError(f"difference is a {type(difference).__name__}; give an annulus.Interval, as over_seeds does")
+        raise InputError(f"difference is a {type(difference).__name__}; give an annulus.Interval, as of over_seeds")
     half, visible = difference.half, difference.visible
     if difference.mean == difference.variance == 0:
         return "equal"
@@ -193,21 +204,26 @@ def verdict(difference: Interval, words: tuple[str, str] = ("better", "worse"), 
     return f"within noise (could see {visible:.2g}{unit})"
 
 
-def _table(name: str, given: Shaped[np.ndarray, "s n"]) -> Float64[np.ndarray, "s n"]:
-    table = np.asarray(given, dtype=np.float64)
+def _table(name: str, values: Shaped[np.ndarray, "s n"]) -> Float64[np.ndarray, "s n"]:
+    try:
+        table = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:  # rows of several lengths, words
+        raise InputError(
+            f"{name} {abridge(values)}: give a table of numbers, each seed's row as long as the others"
+        ) from error
     if table.ndim != 2 or table.size == 0:
         raise InputError(f"{name} of shape {table.shape}: give a table, a row of each seed and a column of each image")
     return table
 
 
 def _images(table: Shaped[np.ndarray, "s n"]) -> tuple[float, int]:
-    """MS_images / (S n), the variance of the mean as images that are means over seeds show it."""
+    """MS_images / (S n), the variance of the mean by images, each a mean over seeds; and its degrees of freedom."""
     images = table.shape[1]
     return (float(table.mean(axis=0).var(ddof=1)) / images, images - 1) if images > 1 else (0.0, 1)
 
 
 def _rest(table: Shaped[np.ndarray, "s n"]) -> tuple[float, int]:
-    """MS_rest / (S n)."""
+    """MS_rest / (S n), and its degrees of freedom."""
     seeds, images = table.shape
     if min(seeds, images) == 1:
         return 0.0, 1

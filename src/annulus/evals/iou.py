@@ -1,4 +1,4 @@
-"""From predicted and true classes of pixels to intersection over union, in percent."""
+"""Intersection over union in percent, from predicted and true classes of pixels."""
 
 from jaxtyping import Float, Int64, Integer
 from torch import Tensor
@@ -9,7 +9,7 @@ from annulus.files.images import IGNORED
 def confusion(predicted: Integer[Tensor, "*n"], masks: Integer[Tensor, "*n"], classes: int) -> Int64[Tensor, "c c"]:
     """Counts of pixels by true class (row) and predicted class (column), without ignored pixels.
 
-    Both hold classes from 0 to classes - 1, masks also IGNORED.
+    Both hold classes from 0 to classes - 1; masks may hold IGNORED too.
     """
     labelled = masks != IGNORED
     pairs = masks[labelled].long() * classes + predicted[labelled].long()
@@ -17,19 +17,19 @@ def confusion(predicted: Integer[Tensor, "*n"], masks: Integer[Tensor, "*n"], cl
 
 
 def iou(counts: Int64[Tensor, "c c"]) -> Float[Tensor, "c"]:
-    """TP / (TP + FP + FN) of each class, in [0, 1]; 0 where a class is neither there nor predicted.
+    """TP / (TP + FP + FN) of each class, in [0, 1]; 0 for a class without true and predicted pixels.
 
     Source: Long et al. 2015, arXiv:1411.4038, Section 5 (mean IU).
     """
-    found = counts.diagonal().double()
+    intersection = counts.diagonal().double()
     union = counts.sum(dim=0) + counts.sum(dim=1) - counts.diagonal()
-    return found / union.clamp(min=1)
+    return intersection / union.clamp(min=1)
 
 
 def mean_iou(counts: Int64[Tensor, "c c"]) -> float:
     """The mean of `iou` over the classes that have true pixels, in percent.
 
-    A class without true pixels has no IoU of its own; where it is predicted, the true classes lose those pixels.
+    A class without true pixels has no IoU in the mean; pixels that are predicted as it lower the true classes' IoU.
 
     Source: Tian et al. 2020, arXiv:2005.10243, Appendix B.3 (mean IoU for labeled classes).
     """

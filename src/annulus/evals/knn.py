@@ -1,4 +1,4 @@
-"""Nearest neighbours: whether images of one class lie together, without training a classifier."""
+"""k nearest neighbours: accuracy of frozen features without a trained classifier."""
 
 import logging
 from collections.abc import Iterator
@@ -21,15 +21,15 @@ from annulus.settings import Section, Steps, Temperature
 
 log = logging.getLogger("annulus")
 
-SHORTEST = 1e-12  # what F.normalize divides by at least
+SHORTEST = 1e-12  # least divisor of F.normalize
 SIMILARITIES_AT_ONCE = 2**24  # 64 MB
 
 
 @dataclass(frozen=True)
 class KnnOutcome:
-    """The numbers of the test images, and for each accuracy which of them are right.
+    """kNN numbers of the test images, and masks of the correctly classified ones.
 
-    `right` has a mask of the test images for each accuracy: rows of `annulus.over_seeds_and_images`.
+    `right` has a mask for each accuracy: a row for `annulus.over_seeds_and_images`.
 
     >>> labels = torch.arange(40) % 2
     >>> train = annulus.Features({"pooled": nn.functional.one_hot(labels).float()}, labels, classes=("cat", "dog"))
@@ -44,41 +44,41 @@ class KnnOutcome:
 def search(
     bank: Float[Tensor, "n d"], queries: Float[Tensor, "q d"], k: int
 ) -> tuple[Float[Tensor, "q k"], Int[Tensor, "q k"]]:
-    """Cosine similarities and rows of each query's k nearest in the bank, most similar first; exact, on the CPU.
+    """Cosine similarities and rows of each query's k nearest in the bank, most similar first. The search is exact.
 
-    A zero vector has similarity 0 to everything; NaN and infinity are refused. Which of several rows that tie for the
-    k-th place comes in, and how equal rows are ordered, is torch's choice, on a CPU always the same. Where there is a
-    GPU, it computes.
+    A zero vector has similarity 0 to all rows; NaN and infinity raise InputError. torch chooses among rows that tie for
+    the k-th place, and orders equal rows; on a CPU the choice is always the same. A GPU computes if there is one; the
+    result is on the CPU.
 
     >>> bank = torch.tensor([[2.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
     >>> annulus.evals.search(bank, torch.tensor([[1.0, 0.0]]), k=2)
     (tensor([[1.0000, 0.7071]]), tensor([[0, 2]]))
 
     Raises:
-        InputError: when the bank has fewer than k rows, or other numbers to a row than the queries, or when a row of
-            either holds NaN or infinity.
+        InputError: if the bank has fewer than k rows, or its rows have another length than the queries; if a row of
+            either holds NaN or infinity, or complex numbers.
     """
-    for name, given in (("bank", bank), ("queries", queries)):
-        if not isinstance(given, Tensor) or given.ndim != 2:
-            kind = f"of shape {tuple(given.shape)}" if isinstance(given, Tensor) else f"a {type(given).__name__}"
-            raise InputError(f"{name} {kind}: give a tensor, a row of numbers for each")
+    for name, rows in (("bank", bank), ("queries", queries)):
+        if not isinstance(rows, Tensor) or rows.ndim != 2 or rows.is_complex():
+            kind = f"{rows.dtype} of shape {tuple(rows.shape)}" if isinstance(rows, Tensor) else type(rows).__name__
+            raise InputError(f"{name} {kind}: give a tensor, a row of real numbers for each")
     if not isinstance(k, Integral) or not 1 <= k <= len(bank) or bank.shape[1] != queries.shape[1]:
         raise InputError(
             f"k {k!r} with a bank of shape {tuple(bank.shape)} and queries of shape {tuple(queries.shape)}: give k "
             "from 1 to the bank's rows, and rows of the same width"
         )
-    found = [nearest for _, *nearest in _in_turn(bank, queries, k)]
-    similarity, rows = (torch.cat(parts) for parts in zip(*found, strict=True))
-    return similarity, rows
+    nearest_by_part = [nearest for _, *nearest in _in_turn(bank, queries, k)]
+    similarity, nearest_rows = (torch.cat(parts) for parts in zip(*nearest_by_part, strict=True))
+    return similarity, nearest_rows
 
 
 def vote(
     similarity: Float[Tensor, "q k"], labels: Int[Tensor, "q k"], classes: int, temperature: float
 ) -> Float[Tensor, "q {classes}"]:
-    """Votes for each class: its neighbours' exp(similarity / temperature), added up.
+    """Votes for each class: the sum of its neighbours' exp(similarity / temperature).
 
-    Scaled so that the nearest neighbour votes 1; a class without a neighbour has -inf, not 0, so it is never
-    an answer.
+    They are scaled so that the nearest neighbour's vote is 1. A class without a neighbour has -inf, not 0, so it is
+    never predicted.
 
     Source: Wu et al. 2018, arXiv:1805.01978, Section 3.4.
     """
@@ -92,7 +92,7 @@ def vote(
 def nearest_labels(
     similarity: Float[Tensor, "q k"], rows: Int[Tensor, "q k"], bank_labels: Int[Tensor, "n"]
 ) -> Int[Tensor, "q"]:
-    """Label of each query's nearest row; of equally similar ones the lowest row counts."""
+    """Label of each query's nearest row; among equally similar rows the lowest."""
     farther = similarity < similarity.amax(dim=1, keepdim=True)
     return bank_labels[rows.masked_fill(farther, len(bank_labels)).amin(dim=1)]
 
@@ -101,7 +101,7 @@ def nearest_labels(
 class KnnSettings(Section):
     """Settings of kNN: k neighbours in a layer's features, weighted by exp(similarity / temperature).
 
-    The defaults of k and temperature are those of Wu et al. 2018, arXiv:1805.01978, Section 3.4.
+    The defaults of k and temperature are from Wu et al. 2018, arXiv:1805.01978, Section 3.4.
 
     >>> annulus.KnnSettings(k=20)
     KnnSettings(k=20, temperature=0.07, layer='pooled')
@@ -115,12 +115,12 @@ class KnnSettings(Section):
 def evaluate_knn(train: Features, test: Features, params: KnnSettings | None = None) -> KnnOutcome:
     """kNN accuracy of the test images as queries against the training images as bank, in percent.
 
-    `params`: by default `KnnSettings()`. Where the bank has fewer than k images, all of them vote, and a warning says
-    so. Top-5 counts a label among the five classes with the most votes; with five classes or fewer, any class that has
-    a neighbour is among them.
+    `params`: by default `KnnSettings()`. If the bank has fewer than k images, all of them vote, with a warning. Top-5
+    counts a label among the five classes with the most votes; with five classes or fewer, every class with a neighbour
+    is among them.
 
     Raises:
-        InputError: when the two splits name different classes, or features hold NaN or infinity.
+        InputError: if the two splits name different classes, or features hold NaN or infinity; for a layer of maps.
 
     >>> train = annulus.Features({"pooled": torch.eye(4)}, labels=torch.tensor([0, 0, 1, 1]), classes=("cat", "dog"))
     >>> test = annulus.Features({"pooled": torch.eye(4)[[0, 3]]}, labels=torch.tensor([0, 1]), classes=("cat", "dog"))
@@ -129,12 +129,18 @@ def evaluate_knn(train: Features, test: Features, params: KnnSettings | None = N
     """
     params = params or KnnSettings()
     if not isinstance(params, KnnSettings):
-        raise InputError(f"params is a {type(params).__name__}; give annulus.KnnSettings(k=20), say")
+        raise InputError(f"params is a {type(params).__name__}; give annulus.KnnSettings(...)")
     check_same_classes(train, test)
     k = _neighbours(params.k, len(train.labels))
-    # From the training file: the test images may lack a class.
+    # Of the training split, since the test images may lack a class.
     classes = len(train.classes)
     bank, queries = train.layer(params.layer), test.layer(params.layer)
+    for name, rows in (("train", bank), ("test", queries)):
+        if rows.ndim != 2:
+            raise InputError(
+                f"{params.layer} of {name} has shape {tuple(rows.shape)}: kNN compares vectors; give a row of numbers "
+                "for each image, such as features.flatten(2).mean(dim=2) of a map (n, c, h, w)"
+            )
     places, first = [], []
     for some, similarity, rows in _in_turn(bank, queries, k):
         labels = test.labels[some]
@@ -165,10 +171,10 @@ def _neighbours(k: int, bank: int) -> int:
 def _in_turn(
     bank: Float[Tensor, "n d"], queries: Float[Tensor, "q d"], k: int
 ) -> Iterator[tuple[slice, Float[Tensor, "_ k"], Int[Tensor, "_ k"]]]:
-    """Places of some queries at a time, their similarities to the k nearest and the rows of these, on the CPU.
+    """Yields some queries at a time: their slice, and similarities and rows of their k nearest, on the CPU.
 
     Raises:
-        InputError: when a row of the bank or of the queries holds NaN or infinity.
+        InputError: if a row of the bank or of the queries holds NaN or infinity.
     """
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     columns = _unit(bank, device).T
@@ -177,14 +183,14 @@ def _in_turn(
         with without_autocast(device):
             similarity, rows = (_unit(some, device) @ columns).topk(k, dim=1)
         similarity = similarity.cpu()
-        if similarity[:, 0].isnan().any():  # topk takes NaN for the greatest number: no pass over the rows is needed
+        if similarity[:, 0].isnan().any():  # topk ranks NaN first, so this needs no pass over the rows
             raise _not_finite(bank, queries)
         yield slice(start, start := start + len(some)), similarity, rows.cpu()
 
 
-def _unit(given: Float[Tensor, "n d"], device: torch.device) -> Float[Tensor, "n d"]:
-    """Each row's direction, also where the square of its length is no float32, so that F.normalize has no length."""
-    rows = given.to(device).float()
+def _unit(rows: Float[Tensor, "n d"], device: torch.device) -> Float[Tensor, "n d"]:
+    """Scales rows to unit length, also if the square of the length over- or underflows float32."""
+    rows = rows.to(device).float()
     lowest, highest = rows.aminmax(dim=1)
     largest, length = highest.maximum(-lowest), rows.norm(dim=1)
     lost = (length.isinf() & largest.isfinite()) | ((length < SHORTEST) & (largest > 0))
@@ -194,10 +200,10 @@ def _unit(given: Float[Tensor, "n d"], device: torch.device) -> Float[Tensor, "n
 
 
 def _not_finite(bank: Float[Tensor, "n d"], queries: Float[Tensor, "q d"]) -> InputError:
-    given = {"bank": bank, "queries": queries}
-    wrong = {name: (~rows.float().isfinite().all(dim=1)).nonzero().flatten().tolist() for name, rows in given.items()}
+    tables = {"bank": bank, "queries": queries}
+    wrong = {name: (~rows.float().isfinite().all(dim=1)).nonzero().flatten().tolist() for name, rows in tables.items()}
     name = "bank" if wrong["bank"] else "queries"
     return InputError(
-        f"{name} holds NaN or infinity in row {wrong[name][0]} ({len(wrong[name])} of {len(given[name])} rows do), "
-        "which is near to nothing; leave such rows out, or embed their images by an encoder that gives finite numbers"
+        f"{name} holds NaN or infinity in row {wrong[name][0]} ({len(wrong[name])} of {len(tables[name])} rows do), "
+        "which have no neighbours; omit such rows, or embed their images by an encoder that gives finite numbers"
     )

@@ -1,8 +1,8 @@
 """Linear probe: multinomial logistic regression on a frozen encoder's features.
 
-`inputs: features` is the fast default: cached features of each image's centre view, standardised, so that
-one learning rate suits every encoder. `inputs: views` is the papers' protocol: every epoch augments the
-images anew and takes the encoder's features as they are.
+`inputs: features` is the fast default: cached features of each image's centre view, standardised, so one learning rate
+suits every encoder. `inputs: views` is the papers' protocol: every epoch augments the images anew and uses the
+encoder's features unchanged.
 """
 
 import logging
@@ -34,14 +34,14 @@ log = logging.getLogger("annulus")
 
 LOG_LINES = 10
 
-Batches = Callable[[int], Iterator[tuple[Tensor, Tensor]]]  # an epoch's number -> its features and labels
+Batches = Callable[[int], Iterator[tuple[Tensor, Tensor]]]  # number of an epoch -> its features and labels
 
 
 @dataclass(frozen=True)
 class LinearOutcome:
-    """A fitted probe's numbers, one row per epoch, the class that it names for each test image, and which are right.
+    """A fitted probe's numbers, one row per epoch, the predicted class of each test image, and masks of the right ones.
 
-    `right` has a mask of the test images for each accuracy: rows of `annulus.over_seeds_and_images`.
+    `right` has a mask for each accuracy: a row for `annulus.over_seeds_and_images`.
 
     >>> labels = torch.arange(40) % 2
     >>> train = annulus.Features({"pooled": nn.functional.one_hot(labels).float()}, labels, classes=("cat", "dog"))
@@ -64,16 +64,16 @@ def fit(
     validation: Features,
     checkpoint: Resumable | None = None,
 ) -> list[dict[str, Number]]:
-    """Minimise the mean cross-entropy by SGD with momentum; returns one row per epoch.
+    """Minimises the mean cross-entropy by SGD with momentum; returns one row per epoch.
 
-    From the checkpoint, where there is one: it is saved between epochs.
+    With a checkpoint, it continues from the last saved epoch.
 
-    A row's loss (nats; log(classes) at chance) and train accuracy are those of the epoch's batches, each
-    before its own step. With `patience` the learning rate falls tenfold on a plateau of the validation
-    accuracy, else it follows the schedule `without_patience`. The validation part may be empty.
+    A row's loss (nats; log(classes) at chance) and train accuracy are means over the epoch's batches, each before its
+    step. With `patience` the learning rate falls tenfold on a plateau of the validation accuracy, else it follows the
+    schedule `without_patience`. The validation part may be empty.
 
     Raises:
-        InputError: when the loss is no longer finite, or `patience` has no validation part to look at.
+        InputError: if the loss is no longer finite, or `patience` has no validation part.
     """
     optimizer = SGD(
         probe.parameters(),
@@ -116,7 +116,7 @@ def fit(
         history.append(row)
         if checkpoint is not None and (checkpoint.due or epoch + 1 == scale.epochs):
             learning = {"probe": probe, "optimizer": optimizer, "rates": rates}
-            checkpoint.save({"history": history} | {name: one.state_dict() for name, one in learning.items()})
+            checkpoint.save({"history": history} | {name: part.state_dict() for name, part in learning.items()})
         if (epoch + 1) % max(1, scale.epochs // LOG_LINES) == 0:
             log.info(_line(row, scale.epochs))
     return history
@@ -129,7 +129,7 @@ def feature_batches(
     seed: int,
     device: torch.device,
 ) -> Batches:
-    """Every row once per epoch, in an order that depends only on the seed and the epoch."""
+    """Batches with every row once per epoch, in an order that depends only on the seed and the epoch."""
     features, labels = features.to(device), labels.to(device)
 
     def batches(epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
@@ -149,14 +149,14 @@ def view_batches(
     seed: int,
     device: torch.device,
 ) -> Batches:
-    """The same, each image augmented anew and seen by the encoder, which does not learn."""
+    """The same batches, with each image augmented anew and embedded by the frozen encoder."""
 
     store = images.images.on(device)
 
     def batches(epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
         draws = generator(seed, "linear", "views", epoch)
         for rows, some in store.in_turn(_order(len(images), batch_size, seed, epoch)):
-            batch = augment(some, replace(views, patches=None), encoder.view_size, draws, sizes=store.sizes_of(rows))
+            batch = augment(some, replace(views, patches=None), encoder.view_size, draws, sizes=store.image_sizes(rows))
             yield encode(encoder, batch, [params.layer])[params.layer], images.labels[rows].to(device)
 
     return batches
@@ -171,14 +171,14 @@ def probe_features(
     seed: int = 0,
     device: torch.device | str = "cpu",
 ) -> LinearOutcome:
-    """A linear probe on cached features: the fast default. Of `params`, `inputs` is "features".
+    """Fits a linear probe on cached features: the fast default. `params.inputs` must be "features".
 
     `params` and `scale`: by default `LinearSettings()` and `LinearBudget()`. Without `patience` the learning rate falls
-    to zero along half a cosine; with it, `validation` is needed. Else that only adds its accuracy to the history.
+    to zero along half a cosine, and `validation` only adds its accuracy to the history. With `patience`, `validation`
+    is required.
 
     Raises:
-        InputError: when the splits name different classes, features or the loss are not finite, or the settings ask for
-            views.
+        InputError: if the splits name different classes, features or the loss are not finite, or `inputs` is "views".
 
     >>> labels = torch.arange(40) % 2
     >>> train = annulus.Features({"pooled": nn.functional.one_hot(labels).float()}, labels, classes=("cat", "dog"))
@@ -186,29 +186,29 @@ def probe_features(
     100.0
     """
     params, scale, device = params or LinearSettings(), scale or LinearBudget(), torch.device(device)
-    for name, given, kind in (("params", params, LinearSettings), ("scale", scale, LinearBudget)):
-        if not isinstance(given, kind):
-            raise InputError(f"{name} is a {type(given).__name__}; give annulus.{kind.__name__}(...)")
+    for name, settings, kind in (("params", params, LinearSettings), ("scale", scale, LinearBudget)):
+        if not isinstance(settings, kind):
+            raise InputError(f"{name} is a {type(settings).__name__}; give annulus.{kind.__name__}(...)")
     if params.inputs != "features":
         raise InputError(
-            f"inputs {params.inputs!r} makes each epoch's views of images anew, and features have no images; give "
+            f"inputs {params.inputs!r} augments images anew in each epoch, and features have no images; give "
             'inputs="features"'
         )
-    for name, given in (("train", train), ("test", test)):
-        if not isinstance(given, Features):
-            raise InputError(f"{name} is a {type(given).__name__}; give annulus.Features, as extract_features returns")
+    for name, split in (("train", train), ("test", test)):
+        if not isinstance(split, Features):
+            raise InputError(f"{name} is a {type(split).__name__}; give annulus.Features, as extract_features returns")
     features = train.layer(params.layer).detach()
     if validation is None:
         validation = Features({params.layer: features[:0]}, train.labels[:0], train.classes)
     check_same_classes(train, validation, "validation")
     check_same_classes(train, test)
-    for name, given in (("train", train), ("validation", validation), ("test", test)):
-        if not all(some.isfinite().all() for some in given.layer(params.layer).split(ROWS_AT_ONCE)):
+    for name, split in (("train", train), ("validation", validation), ("test", test)):
+        if not all(some.isfinite().all() for some in split.layer(params.layer).split(ROWS_AT_ONCE)):
             raise InputError(
-                f"{name} features hold NaN or infinity, which no probe learns from; leave such images out, or embed "
+                f"{name} features hold NaN or infinity, from which a probe cannot learn; omit such images, or embed "
                 "them by an encoder that gives finite numbers"
             )
-    # Whoever calls it; autocast would go on with its copy of the first weights, which are 0.
+    # The caller's modes must not apply. Autocast would reuse its copy of the first weights, which are 0.
     with few_threads(features[0].numel()), torch.inference_mode(False), torch.enable_grad(), without_autocast(device):
         probe = standardised(features, len(train.classes)).to(device)
         batches = feature_batches(features, train.labels, scale.batch_size, seed, device)
@@ -228,15 +228,15 @@ def probe_views(
     device: torch.device,
     checkpoint: Resumable | None = None,
 ) -> LinearOutcome:
-    """The papers' protocol. Without `patience` the learning rate stays. A killed probe goes on from its checkpoint.
+    """Fits a linear probe by the papers' protocol. A killed probe continues from its checkpoint.
 
-    Training images are seen whole through the augmentations of `views`, also where these are of patches. Validation
-    and test images are seen through their plain centre views.
+    Without `patience` the learning rate is constant. `views` augments the training images, always whole: its patches
+    are ignored. Validation and test images are plain centre views.
 
     Source: Wu et al. 2020, arXiv:2005.13149, Appendix C.2; Wu et al. 2020, arXiv:2010.02037, Section 5 (layer: map).
 
     Raises:
-        InputError: when the encoder's features, or the loss, are no longer finite.
+        InputError: if the encoder's features or the loss are not finite.
     """
     held_out = extract(encoder, validation, [params.layer], device)
     dim = held_out.layer(params.layer).flatten(1).shape[1]
@@ -247,7 +247,7 @@ def probe_views(
 
 
 def _outcome(probe: Probe, history: list[dict[str, Number]], test: Features, params: LinearSettings) -> LinearOutcome:
-    """The last epoch's probe on the test images, which no decision has seen."""
+    """Evaluates the last epoch's probe on the test images, which no decision before has used."""
     scores = predict(probe, test.layer(params.layer))
     ranks = label_ranks(scores, test.labels)
     last = history[-1]
@@ -266,22 +266,22 @@ def _policy(params: LinearSettings, without_patience: Policy, validation: Featur
         return without_patience
     if len(validation.labels) == 0:
         raise InputError(
-            f"patience {params.patience} waits for validation accuracy, but the validation part has 0 images; "
+            f"patience {params.patience} needs a validation accuracy, but the validation part has 0 images; "
             "give it images, or patience None and drops 0"
         )
     return PlateauSchedule(patience=params.patience, factor=0.1, drops=params.drops)
 
 
 def _order(images: int, batch_size: int, seed: int, epoch: int) -> tuple[Int[Tensor, "b"], ...]:
-    """An epoch's row numbers, in batches; the last one may be smaller."""
+    """An epoch's row numbers in batches; the last batch may be smaller."""
     return torch.randperm(images, generator=generator(seed, "linear", epoch)).split(batch_size)
 
 
 def _check_finite(losses: Sequence[Float[Tensor, "_"]], probe: Probe, epoch: int, rate: float) -> None:
-    """Once an epoch: on a GPU each look at a loss would wait for its step."""
+    """Checks all losses once an epoch: on a GPU a check of each loss would wait for its step."""
     finite = torch.stack([loss.isfinite().all() for loss in losses] + [probe.weight.isfinite().all()]).cpu()
     if not finite.all():
-        step = min(int((~finite).nonzero()[0]), len(losses) - 1)  # the weights went with the last step
+        step = min(int((~finite).nonzero()[0]), len(losses) - 1)  # the weights' entry stands for the last step
         raise InputError(
             f"linear probe: the loss is no longer finite at step {epoch * len(losses) + step + 1} "
             f"(epoch {epoch + 1}) with learning rate {rate:g}; lower the probe's learning_rate"
@@ -289,8 +289,8 @@ def _check_finite(losses: Sequence[Float[Tensor, "_"]], probe: Probe, epoch: int
 
 
 def _line(row: dict[str, Number], epochs: int) -> str:
-    seen = f", validation {row['validation_top1_percent']:.1f} %" if "validation_top1_percent" in row else ""
+    validation = f", validation {row['validation_top1_percent']:.1f} %" if "validation_top1_percent" in row else ""
     return (
         f"linear: epoch {row['epoch']} of {epochs}, loss {row['loss_nats']:.4f} nats, "
-        f"train {row['train_top1_percent']:.1f} %{seen}, learning rate {row['learning_rate']:.2g}"
+        f"train {row['train_top1_percent']:.1f} %{validation}, learning rate {row['learning_rate']:.2g}"
     )

@@ -11,9 +11,9 @@ from annulus.settings import Decay, Rate, Rows, Section, Share, Steps
 
 @dataclass(frozen=True, kw_only=True)
 class LinearSettings(Section):
-    """Settings of a linear probe. patience, drops: the rate falls tenfold on a plateau.
+    """Settings of a linear probe. With `patience`, the rate falls tenfold on a plateau, `drops` times at most.
 
-    The defaults of momentum and weight decay are those of Wu et al. 2020, arXiv:2005.13149, Appendix C.2.
+    The defaults of momentum and weight decay are from Wu et al. 2020, arXiv:2005.13149, Appendix C.2.
 
     >>> annulus.LinearSettings(weight_decay=0.0)
     LinearSettings(inputs='features', layer='pooled', momentum=0.9, weight_decay=0.0, patience=None, drops=0)
@@ -38,8 +38,8 @@ class LinearSettings(Section):
 class LinearBudget(Section):
     """Training budget of a linear probe.
 
-    The defaults of epochs and batch size are those of Wu et al. 2020, arXiv:2005.13149, Appendix C.2. The learning rate
-    is ten times theirs, 0.01, which is for features that are not standardised.
+    The defaults of epochs and batch size are from Wu et al. 2020, arXiv:2005.13149, Appendix C.2. The learning rate
+    is ten times theirs: their 0.01 is for features that are not standardised.
 
     >>> annulus.LinearBudget(epochs=100)
     LinearBudget(epochs=100, batch_size=256, learning_rate=0.1)

@@ -1,4 +1,4 @@
-"""The linear probe's layer: what it does to features before its weights, its scores, its threads and its state."""
+"""The linear probe's layer: scaling of features, scores, threads and state."""
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -17,23 +17,23 @@ SMALL_DIM = 4096  # pooled features; maps have more
 
 @runtime_checkable
 class Resumable(Protocol):
-    """Where a fit keeps its state, such as `annulus.running.checkpoint.Checkpoint`; its locks are Linux's."""
+    """Storage of a fit's state, such as `annulus.running.checkpoint.Checkpoint` (which needs Linux's locks)."""
 
     @property
     def due(self) -> bool:
-        """True when it is time for a save."""
+        """True if it is time for a save."""
 
     def load(self) -> dict[str, Any] | None:
-        """The state saved last, or None without one."""
+        """Returns the last saved state, or None."""
 
     def save(self, state: Mapping[str, Any]) -> None:
-        """Replace the state: tensors, numbers, and lists and dicts of them."""
+        """Replaces the state: tensors, numbers, and lists and dicts of them."""
 
 
 class Probe(nn.Module):
     """One linear layer on flattened features, each dimension shifted by `mean` and divided by `std`.
 
-    Weights start at zero, so the first loss is log(classes) and nothing is drawn at random.
+    Weights start at zero, so the first loss is log(classes), without random numbers.
     """
 
     def __init__(self, mean: Float[Tensor, "d"], std: Float[Tensor, "d"], classes: int) -> None:
@@ -44,14 +44,14 @@ class Probe(nn.Module):
         self.bias = nn.Parameter(torch.zeros(classes, dtype=mean.dtype, device=mean.device))
 
     def forward(self, features: Float[Tensor, "b ..."]) -> Float[Tensor, "b c"]:
-        """Scores, of which the softmax is the class distribution."""
+        """Scores; their softmax is the class distribution."""
         return F.linear((features.flatten(1) - self.mean) / self.std, self.weight, self.bias)
 
 
 def standardised(features: Float[Tensor, "n ..."], classes: int) -> Probe:
-    """A probe that brings every dimension to mean 0 and variance 1 over these features.
+    """A probe that scales every dimension to mean 0 and variance 1 over these features.
 
-    A dimension that never varies, or a millionth as much as the one that varies most, is left at 0.
+    A dimension is set to 0 if its deviation is at most a millionth of the largest one.
     """
     flat = features.flatten(1)
     mean, std = _moments(flat)
@@ -59,7 +59,7 @@ def standardised(features: Float[Tensor, "n ..."], classes: int) -> Probe:
 
 
 def unchanged(dim: int, classes: int, device: torch.device) -> Probe:
-    """A probe that takes the features as they are."""
+    """A probe of unscaled features."""
     return Probe(torch.zeros(dim, device=device), torch.ones(dim, device=device), classes)
 
 
@@ -71,7 +71,7 @@ def predict(probe: Probe, features: Float[Tensor, "n ..."]) -> Float[Tensor, "n 
 
 
 def _moments(flat: Float[Tensor, "n d"]) -> tuple[Float[Tensor, "d"], Float[Tensor, "d"]]:
-    """Mean and standard deviation over rows, in pieces: float16 maps are too large to convert at once."""
+    """Mean and standard deviation over rows, in pieces, since float16 maps are too large to convert at once."""
     pieces = flat.split(ROWS_AT_ONCE)
     mean = sum(piece.sum(dim=0, dtype=torch.double) for piece in pieces) / len(flat)
     square = sum((piece.double() - mean).square().sum(dim=0) for piece in pieces) / len(flat)
@@ -79,9 +79,9 @@ def _moments(flat: Float[Tensor, "n d"]) -> tuple[Float[Tensor, "d"], Float[Tens
 
 
 def few_threads(dim: int) -> AbstractContextManager[None]:
-    """One thread on the CPU for small features: a step is then too short to be shared out.
+    """Context with one thread on the CPU for small features, whose steps are too short for several threads.
 
-    On a busy machine two threads waited for each other most of the time: 100 epochs of 4,000 x 512 features
-    took 27 s instead of 1.2 s.
+    On a busy machine two threads waited for each other most of the time: 100 epochs of 4,000 x 512 features took 27 s
+    instead of 1.2 s.
     """
     return threads(1 if dim <= SMALL_DIM else torch.get_num_threads())

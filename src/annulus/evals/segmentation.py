@@ -1,6 +1,6 @@
 """Semantic segmentation by a small decoder on a frozen encoder's feature maps.
 
-The maps are extracted once, so that no gradient and no statistic reaches the encoder.
+The maps are extracted once, so gradients and statistics never reach the encoder.
 """
 
 import logging
@@ -27,13 +27,13 @@ from annulus.views.crop import center_crop
 
 log = logging.getLogger("annulus")
 
-AT_ONCE = 256  # maps that are decoded together: decides memory, no number
-LEAST_STD = 1e-6  # of a channel, beside the most varied one's: less is left at 0
+AT_ONCE = 256  # maps that are decoded together: sets the memory and changes no result
+LEAST_STD = 1e-6  # of a channel, as a share of the largest deviation: below it, the channel is set to 0
 
 
 @dataclass(frozen=True)
-class Segmented:
-    """A decoder's numbers on the test images, one row per epoch, and the class that it names for each pixel."""
+class SegmentationOutcome:
+    """A decoder's numbers on the test images, one row per epoch, and the predicted class of each pixel."""
 
     metrics: dict[str, Number]
     history: list[dict[str, Number]]
@@ -41,8 +41,10 @@ class Segmented:
 
 
 class Decoder(nn.Module):
-    """Fully convolutional: twice a 3 x 3 convolution and a doubling of the map, a 1 x 1 convolution to scores, and a
-    bilinear resize to the size of the masks. Each channel of the maps is first brought to mean 0 and variance 1.
+    """Fully convolutional decoder of feature maps.
+
+    It scales each channel to mean 0 and variance 1. Then it has twice a 3 x 3 convolution and a doubling of the map, a
+    1 x 1 convolution to scores, and a bilinear resize to the size of the masks.
 
     Source: Tian et al. 2020, arXiv:2005.10243, Appendix B.3 (which leaves the decoder open); Long et al. 2015,
     arXiv:1411.4038, Section 3.
@@ -66,11 +68,11 @@ class Decoder(nn.Module):
         return F.interpolate(self.scores(maps), size=(size, size), mode="bilinear")
 
 
-def seen_masks(images: ImageSet, view_size: int) -> Masks:
-    """The classes of the pixels that an encoder sees in the plain centre view.
+def centre_masks(images: ImageSet, view_size: int) -> Masks:
+    """The classes of the pixels in the plain centre view.
 
     Raises:
-        InputError: when the images have none.
+        InputError: if the images have no masks.
     """
     if images.masks is None:
         raise InputError("these images have no classes of their pixels; segment a data set that has: objects or nyu")
@@ -79,7 +81,7 @@ def seen_masks(images: ImageSet, view_size: int) -> Masks:
 
 @dataclass(frozen=True, kw_only=True)
 class SegmentationSettings(Section):
-    """A decoder of frozen feature maps; width: channels of its two convolutions."""
+    """Settings of a decoder of frozen feature maps. `width`: channels of its two convolutions."""
 
     width: Annotated[int, Ge(1), Le(4096)]
     epochs: Steps
@@ -95,15 +97,15 @@ def segment(
     params: SegmentationSettings,
     seed: int,
     device: torch.device,
-) -> Segmented:
-    """Train a decoder of the `map` layer by the mean cross-entropy of labelled pixels, and segment the test images.
+) -> SegmentationOutcome:
+    """Trains a decoder of the `map` layer by the mean cross-entropy of labelled pixels, and segments the test images.
 
-    Adam, whose rate falls to zero along half a cosine. The classes are those of the training masks. The same seed
-    gives the same decoder.
+    The optimiser is Adam, with a rate that falls to zero along half a cosine. The training masks define the
+    classes. The same seed gives the same decoder.
 
     Raises:
-        InputError: when no training or no test pixel has a class, a class is only in the test masks, the last batch
-            would be a single number a channel, or the loss is no longer finite.
+        InputError: if all training or all test pixels are ignored, a class is only in the test masks, the last batch
+            has a single number per channel, or the loss is no longer finite.
     """
     maps, classes = train.layer("map"), _classes(train_masks, test_masks)
     _check_batches(maps, params.batch_size)
@@ -117,7 +119,7 @@ def segment(
         **_class_ious(counts),
         "loss_nats": history[-1]["loss_nats"],
     }
-    return Segmented(metrics, history, predicted)
+    return SegmentationOutcome(metrics, history, predicted)
 
 
 def _class_ious(counts: Int64[Tensor, "c c"]) -> Mapping[str, Number]:
@@ -126,14 +128,14 @@ def _class_ious(counts: Int64[Tensor, "c c"]) -> Mapping[str, Number]:
 
 
 def _classes(train_masks: UInt8[Tensor, "train h w"], test_masks: UInt8[Tensor, "test h w"]) -> int:
-    """Number of classes in the training masks, checked."""
-    known, met = (set(masks.unique().tolist()) - {IGNORED} for masks in (train_masks, test_masks))
-    for part, found in (("training", known), ("test", met)):
-        if not found:
+    """Checks the classes of the masks and returns the number of classes."""
+    train_classes, test_classes = (set(masks.unique().tolist()) - {IGNORED} for masks in (train_masks, test_masks))
+    for part, classes in (("training", train_classes), ("test", test_classes)):
+        if not classes:
             raise InputError(f"all pixels of the {part} masks are {IGNORED} (ignored); label some")
-    if met - known:
-        raise InputError(f"class {min(met - known)} is in the test masks only; label training pixels of it, too")
-    return max(known) + 1
+    if unknown := test_classes - train_classes:
+        raise InputError(f"class {min(unknown)} is in the test masks only; label training pixels of it, too")
+    return max(train_classes) + 1
 
 
 def _check_batches(maps: Float[Tensor, "n c y x"], batch_size: int) -> None:
@@ -169,7 +171,7 @@ def _fit(
         for rows in torch.randperm(len(maps), generator=generator(seed, "decoder", epoch)).split(params.batch_size):
             truth = masks[rows].long().to(device)
             scores = decoder(maps[rows].to(device).float(), truth.shape[-1])
-            # The sum over labelled pixels: the mean of none would be NaN.
+            # The sum over labelled pixels, since the mean over no pixels would be NaN.
             loss, labelled = F.cross_entropy(scores, truth, ignore_index=IGNORED, reduction="sum"), truth != IGNORED
             optimizer.zero_grad()
             (loss / labelled.sum().clamp(min=1)).backward()
@@ -190,5 +192,6 @@ def _predicted(
     decoder: Decoder, maps: Float[Tensor, "n c y x"], size: int, device: torch.device
 ) -> UInt8[Tensor, "n h w"]:
     decoder.eval()
-    found = [decoder(some.to(device).float(), size).argmax(dim=1).byte().cpu() for some in maps.split(AT_ONCE)]
-    return torch.cat(found)
+    return torch.cat(
+        [decoder(some.to(device).float(), size).argmax(dim=1).byte().cpu() for some in maps.split(AT_ONCE)]
+    )

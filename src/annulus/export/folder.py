@@ -1,21 +1,22 @@
-"""The folder that huggingface_hub uploads: model.safetensors, config.json, README.md; `load_encoder` reads it."""
+"""Folder for huggingface_hub: model.safetensors, config.json, README.md. `load_encoder` reads it."""
 
 from pathlib import Path
 
-from annulus.encoders.encoder import Encoder, SplitEncoder
+from annulus.encoders.module_encoder import AnyEncoder
+from annulus.encoders.saved import describe
 from annulus.export.card import About, model_card
 from annulus.files.results import write_text
 from annulus.files.weights import FOLDER_CONFIG, FOLDER_WEIGHTS, write_pair
 
 
-def write_hub(encoder: Encoder | SplitEncoder, folder: Path, about: About | None = None) -> None:
-    """Write the encoder, head included, its configuration and its model card into `folder`.
+def write_hub(encoder: AnyEncoder, folder: Path, about: About | None = None, network: str | None = None) -> None:
+    """Writes the encoder with its head, its configuration and its model card into `folder`.
 
-    `huggingface_hub.upload_folder(repo_id=..., folder_path=folder)` uploads it; `annulus.load_encoder(folder)` gives
-    the same encoder, bit for bit.
+    `annulus.push_to_hub` uploads such a folder. `annulus.load_encoder(folder)` returns the same encoder, bit for bit.
+    `network` names the network of a `ModuleEncoder`, as for `annulus.save_encoder`.
 
     Raises:
-        InputError: when the disk is full or the folder cannot be written.
+        InputError: if the disk is full or the folder cannot be written; for a network that its name does not build.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -26,13 +27,15 @@ def write_hub(encoder: Encoder | SplitEncoder, folder: Path, about: About | None
     ...     annulus.load_encoder(folder)(torch.rand(2, 3, 32, 32)).shape
     torch.Size([2, 16])
     """
-    write_pair(encoder, encoder.config, folder / FOLDER_WEIGHTS, folder / FOLDER_CONFIG, {"format": "pt"})
-    write_text(folder / "README.md", model_card(encoder.config, about or About()))
+    config = describe(encoder, network)
+    write_pair(encoder, config, folder / FOLDER_WEIGHTS, folder / FOLDER_CONFIG, {"format": "pt"})
+    write_text(folder / "README.md", model_card(config, about or About()))
 
 
 def usage(folder: Path) -> str:
-    """The lines that load the folder, and upload it."""
+    """Code that loads the folder and uploads it."""
     return (
         f'import annulus\nencoder = annulus.load_encoder("{folder}")\n'
-        f'# huggingface_hub.upload_folder(repo_id="NAME/REPOSITORY", folder_path="{folder}")'
+        '# annulus.push_to_hub(encoder, "NAME/REPOSITORY"), or to keep the card: '
+        f'huggingface_hub.upload_folder(repo_id="NAME/REPOSITORY", folder_path="{folder}")'
     )

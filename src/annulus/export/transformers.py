@@ -1,7 +1,7 @@
 """An encoder's ResNet as a folder of transformers: `AutoModel.from_pretrained(FOLDER)`, image feature extraction.
 
-The folder holds the backbone, its configuration and that of the images' processor, which resizes and normalises. Its
-`pooler_output` are the pooled features.
+The folder holds the backbone, its configuration, and the configuration of the images' processor, which resizes and
+normalises. The model's `pooler_output` are the pooled features.
 """
 
 import json
@@ -24,14 +24,16 @@ DEPTHS = {
     "resnet152": [3, 8, 36, 3],
 }
 WIDTHS = [64, 128, 256, 512]
-BICUBIC = 3  # Pillow's number
+BILINEAR = 2  # Pillow's number
 
 
-def write_transformers(encoder: Encoder | SplitEncoder, folder: Path) -> None:
-    """Write model.safetensors, config.json and preprocessor_config.json.
+def write_transformers(encoder: Encoder | SplitEncoder, folder: Path, image_size: int | None = None) -> None:
+    """Writes model.safetensors, config.json and preprocessor_config.json.
+
+    `image_size`: side of the images in pixels whose middle the probes saw; None: that of the views.
 
     Raises:
-        InputError: when transformers has no network with these layers, or the disk is full.
+        InputError: if transformers has no network with these layers, or the disk is full.
     """
     config = encoder.config
     if config.split is None and config.architecture not in DEPTHS:
@@ -45,11 +47,14 @@ def write_transformers(encoder: Encoder | SplitEncoder, folder: Path) -> None:
     state = {transformers_name(name): tensor for name, tensor in backbone_state(encoder, "torchvision").items()}
     write_tensors(folder / "model.safetensors", state, {"format": "pt"})  # without it transformers refuses the file
     write_text(folder / "config.json", _json(network_config(config)))
-    write_text(folder / "preprocessor_config.json", _json(processor_config(config)))
+    write_text(folder / "preprocessor_config.json", _json(processor_config(config, image_size or config.view_size)))
 
 
 def transformers_name(name: str) -> str:
-    """layer1.0.bn2.weight is encoder.stages.0.layers.0.layer.1.normalization.weight there."""
+    """Name of a weight in transformers.
+
+    layer1.0.bn2.weight becomes encoder.stages.0.layers.0.layer.1.normalization.weight.
+    """
     name = re.sub(r"^conv1\.", "embedder.embedder.convolution.", name)
     name = re.sub(r"^bn1\.", "embedder.embedder.normalization.", name)
     name = re.sub(r"^layer(\d)\.(\d+)\.", lambda at: f"encoder.stages.{int(at[1]) - 1}.layers.{at[2]}.", name)
@@ -76,13 +81,19 @@ def network_config(config: EncoderConfig) -> dict[str, Any]:
     }
 
 
-def processor_config(config: EncoderConfig) -> dict[str, Any]:
-    """The content of preprocessor_config.json: the whole image resized to the view's size, and normalised."""
+def processor_config(config: EncoderConfig, image_size: int) -> dict[str, Any]:
+    """The content of preprocessor_config.json: the evaluation view of a whole image, normalised.
+
+    The short side is resized to `image_size` pixels, as `prepare` does, and the middle is as large as a view.
+    """
     return {
-        "image_processor_type": "ViTImageProcessor",
+        "image_processor_type": "BitImageProcessor",
+        "do_convert_rgb": True,
         "do_resize": True,
-        "size": {"height": config.view_size, "width": config.view_size},
-        "resample": BICUBIC,
+        "size": {"shortest_edge": image_size},
+        "resample": BILINEAR,
+        "do_center_crop": True,
+        "crop_size": {"height": config.view_size, "width": config.view_size},
         "do_rescale": True,
         "rescale_factor": 1 / 255,
         "do_normalize": True,
@@ -92,7 +103,7 @@ def processor_config(config: EncoderConfig) -> dict[str, Any]:
 
 
 def usage(folder: Path) -> str:
-    """The lines that load the folder."""
+    """Code that loads the folder."""
     return (
         "from transformers import AutoImageProcessor, AutoModel\n"
         f'network, processor = AutoModel.from_pretrained("{folder}"), AutoImageProcessor.from_pretrained("{folder}")\n'

@@ -1,4 +1,4 @@
-"""`ImageSet`: labelled images, and the packed file that holds them."""
+"""`ImageSet`: labelled images, and their packed file."""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -20,16 +20,16 @@ Channels = tuple[float, float, float]
 Masks = UInt8[Tensor, "n h w"]
 IGNORED = 255  # in a mask: a pixel without a class
 LEAST_STD = 1 / 32  # of a channel that varies: no level is farther than 32 deviations from the mean
-UNLABELLED = -1  # a label: an image without a class, which trains encoders and nothing else
+UNLABELLED = -1  # label of an image without a class, which only trains encoders
 
 
 @dataclass(frozen=True)
 class ImageSet:
-    """Images with their classes, UNLABELLED where there is none; may be empty.
+    """Images and their labels; a label is UNLABELLED for an image without a class. The set may be empty.
 
-    `rows` are numbers in the source split (the generated sequence, the sorted files, the downloaded archive), before
-    anything was left out.
-    `masks` are the classes of the pixels, IGNORED where none is given; of images in memory, as large as they are.
+    `rows` are the images' numbers in the whole source split (the generated sequence, the sorted files, the archive).
+    `masks` are the classes of the pixels, IGNORED for a pixel without a class. Only images in memory have masks, of
+    the same height and width.
     """
 
     images: Store
@@ -42,14 +42,14 @@ class ImageSet:
         return len(self.images)
 
     def take(self, chosen: Int64[Tensor, " k"] | Bool[Tensor, " n"]) -> Self:
-        """Some of the images, by position or mask."""
+        """Selects images by position or mask."""
         index = chosen.nonzero().squeeze(1) if chosen.dtype == torch.bool else chosen
         masks = None if self.masks is None else self.masks[index]
         return type(self)(self.images.some(index), self.labels[index], self.rows[index], self.classes, masks)
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of class names, labels, pixels (in shards: their fingerprints), and masks where there are any."""
+        """SHA-256 of class names, labels, pixels (in shards: their fingerprints), and masks if there are any."""
         shape = (len(self), 3, self.images.side, self.images.side)
         digest = hashlib.sha256(repr((self.classes, shape)).encode())
         digest.update(self.labels.numpy().astype("<i8").tobytes())
@@ -65,12 +65,12 @@ class ImageSet:
         return (self.labels != UNLABELLED).nonzero().squeeze(1)
 
     def labelled(self) -> Self:
-        """The images that have a class; this set where all have."""
+        """The images that have a class; this set itself if all have one."""
         return self if len(self.with_class) == len(self) else self.take(self.with_class)
 
     @property
     def evaluated(self) -> Int64[Tensor, " k"]:
-        """The positions of the images that frozen encoders embed: those with a class, or all of a set without any."""
+        """The positions of the images that frozen encoders embed: images with a class; all in a set without classes."""
         return self.with_class if self.classes else torch.arange(len(self))
 
     def on(self, device: torch.device) -> Self:
@@ -80,8 +80,9 @@ class ImageSet:
     def channel_statistics(self) -> tuple[Channels, Channels]:
         """Mean and standard deviation of red, green and blue, in [0, 1].
 
-        From counts of the 256 levels, so exact and the same in any order of summation. A deviation that is not 0 is at
-        least `LEAST_STD`: a channel that varies in one pixel alone would be divided by nothing.
+        Counts of the 256 levels make both exact and independent of the order of summation. A deviation above 0 is
+        raised to `LEAST_STD`, since normalisation would divide by the tiny deviation of a channel that varies in one
+        pixel.
         """
         levels = torch.arange(256, dtype=torch.float64) / 255
         means, deviations = [], []
@@ -95,7 +96,7 @@ class ImageSet:
 
 
 def save_images(path: Path, image_set: ImageSet) -> None:
-    """Write one packed file, whole or not at all: of images in memory their pixels, else where they are in shards."""
+    """Writes one packed file, whole or not at all: the pixels of images in memory, else their positions in shards."""
     tensors = {"labels": image_set.labels, "rows": image_set.rows}
     about = {"classes": image_set.classes, "digest": image_set.digest}
     match image_set.images:
@@ -108,14 +109,14 @@ def save_images(path: Path, image_set: ImageSet) -> None:
 
 
 def load_images(path: Path) -> ImageSet:
-    """Read a file of `save_images`.
+    """Reads a file of `save_images`.
 
     Raises:
-        InputError: when the file is missing, has another content, or it or its shards are damaged.
+        InputError: if the file is missing or has another content, or it or its shards are damaged.
     """
     tensors, about = read_packed(path)
     if "images" not in tensors and "fingerprint" not in tensors:
-        raise InputError(f"{path} is a file of annulus, but holds no images; give one that `prepare` wrote")
+        raise InputError(f"{path} is a file of annulus, but holds no images; give a file that `prepare` wrote")
     in_memory = "images" in tensors
     pixels = {"images": (torch.uint8, "n 3 h h")} if in_memory else {"levels": (torch.int64, "3 256")} | PLACES
     if in_memory and "masks" in tensors:

@@ -1,7 +1,7 @@
-"""Decoding of JPEG: by simplejpeg where it gives Pillow's pixels, else by Pillow.
+"""Decoding of JPEG: by simplejpeg if its pixels equal Pillow's, else by Pillow.
 
-Pillow holds Python's lock for a third of its time, and so bounds how many images a process decodes whatever its cores.
-simplejpeg holds it for a fortieth, and takes two thirds of the time (libjpeg-turbo, both).
+Pillow holds Python's lock for a third of its time, which limits the images per second of a process with many cores.
+simplejpeg holds it for a fortieth, and takes two thirds of the time (both use libjpeg-turbo).
 """
 
 import io
@@ -16,14 +16,14 @@ from jaxtyping import UInt8
 log = logging.getLogger("annulus")
 
 Slot = UInt8[np.ndarray, "h w 3"]
-# Fills a slot with the RGB pixels of a JPEG of its size. Returns height and width of the JPEG; where they are not the
-# slot's, nothing is decoded.
+# Decodes a JPEG into a slot of its size, as RGB. Returns height and width of the JPEG. If the slot has another size, it
+# stays as it is.
 Decode = Callable[[UInt8[np.ndarray, " k"], Slot], tuple[int, int]]
 
 
 @cache
 def decoder() -> Decode:
-    """The fastest decoder here that gives Pillow's pixels."""
+    """Returns the fastest installed decoder whose pixels equal Pillow's."""
     if find_spec("simplejpeg") is None:
         log.info("Pillow decodes the JPEGs; simplejpeg gives the same pixels faster: pip install 'annulus-ssl[jpeg]'")
         return by_pillow
@@ -34,12 +34,12 @@ def decoder() -> Decode:
 
 
 def by_simplejpeg(coded: UInt8[np.ndarray, " k"], slot: Slot) -> tuple[int, int]:
-    """Decode what simplejpeg decodes as Pillow does; the rest Pillow decodes or refuses.
+    """Decodes by simplejpeg; by Pillow for CMYK and damaged bytes.
 
-    The rest: CMYK, which simplejpeg converts otherwise, and bytes with a fault, of which libjpeg can leave out a part.
+    simplejpeg converts CMYK otherwise than Pillow. libjpeg can omit a part of a damaged image; Pillow raises for it.
 
     Raises:
-        Exception: of any kind, when the bytes are not a JPEG.
+        Exception: of any kind, if the bytes are not a JPEG.
     """
     import simplejpeg
 
@@ -52,18 +52,18 @@ def by_simplejpeg(coded: UInt8[np.ndarray, " k"], slot: Slot) -> tuple[int, int]
                 if not whole:
                     slot[:] = pixels
             return height, width
-    except (ValueError, KeyError):  # a KeyError: a subsampling that it has no name for
+    except (ValueError, KeyError):  # a KeyError: a subsampling that simplejpeg does not know
         pass
     return by_pillow(coded, slot)
 
 
 def by_pillow(coded: UInt8[np.ndarray, " k"], slot: Slot) -> tuple[int, int]:
-    """Decode by Pillow. (torchvision's decoders will be removed: its 0.29 warns of it.)
+    """Decodes by Pillow. (torchvision will remove its decoders: its 0.29 warns of it.)
 
     Raises:
-        Exception: of any kind, when the bytes are not a JPEG.
+        Exception: of any kind, if the bytes are not a JPEG.
     """
-    from PIL import Image  # only those who read JPEG need it
+    from PIL import Image  # here, since only JPEG needs it
 
     with Image.open(io.BytesIO(coded), formats=("JPEG",)) as image:
         if slot.shape == (image.height, image.width, 3):
@@ -72,13 +72,13 @@ def by_pillow(coded: UInt8[np.ndarray, " k"], slot: Slot) -> tuple[int, int]:
 
 
 def _agree() -> bool:
-    """Returns True if both decoders give the same pixels, for each way in which JPEG keeps colours."""
+    """Returns True if both decoders give the same pixels for each chroma subsampling of JPEG."""
     from PIL import Image
 
     levels = np.random.default_rng(0).integers(0, 256, (9, 6, 3), dtype=np.uint8)
     image = Image.fromarray(levels).resize((43, 61), Image.Resampling.BICUBIC)
     slots = np.empty((2, 61, 43, 3), np.uint8)
-    for options in ({"subsampling": kept, "progressive": kept == 2} for kept in range(3)):
+    for options in ({"subsampling": chroma, "progressive": chroma == 2} for chroma in range(3)):
         coded = io.BytesIO()
         image.save(coded, "JPEG", quality=90, **options)
         for slot, decode in zip(slots, (by_simplejpeg, by_pillow), strict=True):

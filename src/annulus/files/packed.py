@@ -1,4 +1,4 @@
-"""One packed file of tensors (safetensors): the same content gives the same bytes, and nothing is unpickled."""
+"""A packed file of tensors (safetensors): equal content gives equal bytes, and reading unpickles nothing."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -14,15 +14,15 @@ from annulus.errors import InputError
 from annulus.files.regular import check_regular
 from annulus.files.results import atomic_write
 
-ROWS_AT_ONCE = 4096  # that are looked at for NaN
+ROWS_AT_ONCE = 4096  # in a check for NaN
 WAY_OUT = "give the path of one (in a checkout of annulus `dvc repro` makes it)"
 
 
 def write_packed(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
-    """Write tensors and a JSON description, whole or not at all.
+    """Writes tensors and a JSON description, whole or not at all.
 
     Raises:
-        InputError: when the disk is full or the folder cannot be written.
+        InputError: if the disk is full or the folder cannot be written.
     """
     # One metadata entry: safetensors orders several at random, which would change the file's hash.
     write_tensors(path, tensors, {"annulus": json.dumps(about, sort_keys=True)})
@@ -34,12 +34,12 @@ def write_tensors(
     metadata: dict[str, str] | None = None,
     ready: Callable[[], None] = lambda: None,
 ) -> None:
-    """Write tensors of any device and layout as safetensors, whole or not at all.
+    """Writes tensors of any device and layout as safetensors, whole or not at all.
 
-    `ready` is called when all is written, before the file takes the place of one that was there.
+    `ready` is called after the last byte is written, before the file replaces an older one.
 
     Raises:
-        InputError: when the disk is full or the folder cannot be written.
+        InputError: if the disk is full or the folder cannot be written.
     """
     contiguous = {name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}
     with atomic_write(path) as temporary:
@@ -51,23 +51,23 @@ def write_tensors(
 
 
 def write_torch(path: Path, content: Mapping[str, Any]) -> None:
-    """Write tensors, numbers, text, and lists and dicts of them by torch.save, whole or not at all.
+    """Writes tensors, numbers, text, and lists and dicts of them by torch.save, whole or not at all.
 
     Raises:
-        InputError: when the disk is full or the folder cannot be written.
+        InputError: if the disk is full or the folder cannot be written.
     """
     with atomic_write(path) as temporary, temporary.open("wb") as file:
         try:
             torch.save(dict(content), file)
-        except RuntimeError as error:  # torch's own words hide what the disk said
+        except RuntimeError as error:  # torch's message hides the error of the disk
             raise error.__context__ or error from None
 
 
 def read_packed(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read the tensors and the description that `write_packed` wrote.
+    """Reads the tensors and the description of a file of `write_packed`.
 
     Raises:
-        InputError: when the file is missing or is not one of annulus's.
+        InputError: if the file is missing or was not written by annulus.
     """
     try:
         check_regular(path)
@@ -77,15 +77,15 @@ def read_packed(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     except (OSError, SafetensorError, LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{path} is missing or not a file that annulus wrote ({error}); {WAY_OUT}") from error
     if not isinstance(about, dict):
-        raise InputError(f"{path} is not a file that annulus wrote (its description is no object); {WAY_OUT}")
+        raise InputError(f"{path} is not a file that annulus wrote (its description is not an object); {WAY_OUT}")
     return tensors, about
 
 
 class Damaged(InputError):
-    """A file of annulus that was edited, or that another version wrote."""
+    """A file of annulus that was edited, or written by another version."""
 
     def __init__(self, path: Path, fault: str, stage: str) -> None:
-        super().__init__(path, fault, stage)  # of which pickle makes it again, in another process
+        super().__init__(path, fault, stage)  # pickle rebuilds the error from these in another process
 
     def __str__(self) -> str:
         path, fault, stage = self.args
@@ -95,17 +95,17 @@ class Damaged(InputError):
 def check_tensors(
     path: Path, tensors: Mapping[str, Tensor], expected: Mapping[str, tuple[torch.dtype, str]], stage: str
 ) -> dict[str, int]:
-    """Refuse tensors of another type or shape, and floats that are not finite. Returns the sizes by letter.
+    """Checks types, shapes and finite floats of tensors. Returns the sizes by letter.
 
-    `expected` has the type and the shape of each: "n 3 h h" is any n, 3, and twice any h; a letter is the same size in
-    all tensors. `stage` writes the file.
+    `expected` maps a name to type and shape. In "n 3 h h", a letter is any size, the same in all tensors. `stage` is
+    the stage that writes the file.
 
     Raises:
-        InputError: with the tensor, what it is and what it should be.
+        InputError: with the tensor, its type and shape, and the expectation.
     """
     if tensors.keys() != expected.keys():
-        held, wanted = (", ".join(sorted(names)) or "nothing" for names in (tensors, expected))
-        raise Damaged(path, f"holds {held}, expected {wanted}", stage)
+        actual, required = (", ".join(sorted(names)) or "nothing" for names in (tensors, expected))
+        raise Damaged(path, f"holds {actual}, expected {required}", stage)
     sizes: dict[str, int] = {}
     for name, (dtype, shape) in expected.items():
         tensor, letters = tensors[name], shape.split()
@@ -122,10 +122,10 @@ def check_tensors(
 
 
 def check_about(path: Path, about: Mapping[str, Any], expected: Mapping[str, Any], stage: str) -> None:
-    """Refuse a description without a key, or with a value of another type.
+    """Checks that a description has each expected key, with a value of the expected type.
 
     Raises:
-        InputError: with the key, what it is and what it should be.
+        InputError: with the key, its type and the expected type.
     """
     for key, kind in expected.items():
         if key not in about:
@@ -135,10 +135,10 @@ def check_about(path: Path, about: Mapping[str, Any], expected: Mapping[str, Any
 
 
 def check_labels(path: Path, labels: Tensor, classes: list[Any], stage: str, lowest: int = 0) -> None:
-    """Refuse class names that are none, and labels of no class or below the `lowest`.
+    """Checks that class names are text, and labels lie from `lowest` to the last class.
 
     Raises:
-        InputError: with the first that is wrong.
+        InputError: with the first wrong name or label.
     """
     for name in classes:
         if not isinstance(name, str):

@@ -1,4 +1,4 @@
-"""Files that are either whole or untouched, and metrics as small JSON files that diff well."""
+"""Atomic writing of files, and metrics as small JSON files that diff well."""
 
 import csv
 import io
@@ -17,20 +17,20 @@ from annulus.files.regular import read_text
 Number = int | float | str
 Metrics = Mapping[str, Number]
 
-# What the protocols resolve: 0.01 % of accuracy, 1e-4 nats. More digits would only show noise in a diff.
+# The resolution of the protocols: 0.01 % of accuracy, 1e-4 nats. More digits would only add noise to a diff.
 DECIMALS = {"_percent": 2, "_nats": 4}
 OTHER_DECIMALS = 6
-MOST = 1e300  # a file's number is less: sums of squares stay finite numbers
+MOST = 1e300  # numbers of a file are below
 
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """A path to write beside `path`, renamed over it at the end; on any failure the old file stays whole.
+    """Context with a temporary path beside `path`, renamed to it at the end. After a failure the old file stays whole.
 
-    The file has the mode that the umask gives. Compute the content before: a kill within leaves the path beside.
+    The umask sets the file's mode. Compute the content before the context: a kill within leaves the temporary file.
 
     Raises:
-        InputError: when the disk is full or the folder cannot be written.
+        InputError: if the disk is full or the folder cannot be written.
     """
     temporary = None
     try:
@@ -41,44 +41,50 @@ def atomic_write(path: Path) -> Iterator[Path]:
         yield temporary
         with temporary.open("rb+") as file:  # Windows flushes only a file that is open for writing
             os.fsync(file.fileno())
-        temporary.chmod(mode)  # safetensors makes its files for their owner alone
+        temporary.chmod(mode)  # safetensors lets only the owner read its files
         temporary.replace(path)
     except OSError as error:
         raise InputError(
             f"cannot write {path}: {error.strerror or error}; "
-            f"what stood there before is untouched. {_way_out(error)}, then run again"
+            f"an older file there is untouched. {_way_out(error)}, then run again"
         ) from error
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
 
 
+def check_folder(option: str, file: Path | None) -> None:
+    """Raises InputError unless the folder of the file that an option of a command names exists."""
+    if file is not None and not file.parent.is_dir():
+        raise InputError(f"{option} {file}: there is no folder {file.parent}; make it, or name another file")
+
+
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write bytes completely or not at all.
+    """Writes bytes, whole or not at all.
 
     Raises:
-        InputError: when the disk is full or the folder cannot be written.
+        InputError: if the disk is full or the folder cannot be written.
     """
     with atomic_write(path) as temporary:
         temporary.write_bytes(content)
 
 
 def write_text(path: Path, text: str) -> None:
-    """`write_bytes` of text as UTF-8, whatever the locale says; halves of characters as escapes."""
+    """`write_bytes` of text as UTF-8 in any locale. Lone surrogates become escapes."""
     write_bytes(path, text.encode(errors="backslashreplace"))
 
 
 def _way_out(error: OSError) -> str:
     if isinstance(error, IsADirectoryError | FileExistsError | NotADirectoryError):
-        return "Move what is in the way"
+        return "Move the file or folder that is in the way"
     return "Free some space or fix the permissions"
 
 
 def rounded(name: str, value: Number) -> Number:
-    """A number to the digits that its protocol resolves, by the unit at the end of its name.
+    """Rounds a number to the digits of its unit, which ends its name.
 
     Raises:
-        ValueError: for NaN and infinities, which no metrics file holds.
+        ValueError: for NaN and infinities.
     """
     if not isinstance(value, float):
         return value
@@ -89,32 +95,32 @@ def rounded(name: str, value: Number) -> Number:
 
 
 def all_rounded(metrics: Metrics) -> dict[str, Number]:
-    """Metrics rounded as in files."""
+    """Rounds metrics as in files."""
     return {name: rounded(name, value) for name, value in metrics.items()}
 
 
 def write_metrics(path: Path, metrics: Metrics) -> None:
-    """Write one flat JSON file: sorted keys, rounded finite numbers, units at the end of the names."""
+    """Writes one flat JSON file: sorted keys, rounded finite numbers, units at the end of the names."""
     _write_json(path, all_rounded(metrics))
 
 
 def write_seeds(path: Path, seeds: Mapping[int, Metrics]) -> None:
-    """Write the metrics of each seed into one JSON file, by seed."""
+    """Writes the metrics of all seeds into one JSON file, by seed."""
     _write_json(path, {str(seed): all_rounded(metrics) for seed, metrics in seeds.items()})
 
 
 def read_metrics(path: Path) -> dict[str, Any]:
-    """Read a metrics file: flat, or by seed.
+    """Reads a metrics file, flat or by seed.
 
     Raises:
-        InputError: when the file is missing, or holds something else.
+        InputError: if the file is missing or has another content.
     """
     try:
         content = json.loads(read_text(path))
         if not isinstance(content, dict):
             raise ValueError(f"it holds {type(content).__name__}")
         for name, value in content.items():
-            if isinstance(value, dict):  # of a seed
+            if isinstance(value, dict):  # metrics of a seed
                 _check_numbers(value)
             else:
                 _check_numbers({name: value})
@@ -124,20 +130,20 @@ def read_metrics(path: Path) -> dict[str, Any]:
 
 
 def _check_numbers(metrics: Mapping[str, Any]) -> None:
-    """Raise ValueError for metrics that cannot be written."""
+    """Raises ValueError for metrics that this package does not write."""
     for name, value in metrics.items():
-        if value == "" and "_interval_" in name:  # that of one seed
+        if value == "" and "_interval_" in name:  # one seed has no interval
             continue
         has_unit = name.endswith(tuple(DECIMALS))
-        number = isinstance(value, int | float) and abs(value) < MOST  # also of an integer without end; not NaN
+        number = isinstance(value, int | float) and abs(value) < MOST  # huge integers and NaN fail
         if not number and (has_unit or not isinstance(value, str)):
             raise ValueError(f"{name} is {str(value)[:40]!r}, expected a number")
 
 
 def write_table(path: Path, rows: Sequence[Metrics], columns: Sequence[str] = ()) -> None:
-    """Write rows with the same keys as CSV, for DVC's plots; one row at least, or the columns that it would have."""
+    """Writes rows with the same keys as CSV, for DVC's plots. Without rows, `columns` name the columns."""
     if not (rows or columns):
-        raise ValueError(f"{path} would have no row, and so no columns")
+        raise ValueError(f"{path} would have no rows and no columns")
     text = io.StringIO()
     table = csv.DictWriter(text, fieldnames=list(rows[0]) if rows else columns, lineterminator="\n")
     table.writeheader()

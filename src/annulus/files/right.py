@@ -1,6 +1,6 @@
-"""Test images that a frozen encoder classifies correctly, by number and seed, for intervals and paired differences.
+"""Bits of correctly classified test images, by metric and seed, for intervals and paired differences.
 
-Bits as hexadecimal text: 2,500 characters for 10,000 images, so that git keeps them beside the metrics.
+Bits are hexadecimal text: 2,500 characters for 10,000 images, small enough for git.
 """
 
 import json
@@ -19,10 +19,10 @@ Bits = Bool[np.ndarray, "n"]  # one per test image
 Right = Mapping[str, Mapping[int, Bits]]  # `top1_percent` -> seed -> bits
 
 
-def by_number(of_seeds: Mapping[int, Mapping[str, Bits]]) -> dict[str, dict[int, Bits]]:
-    """From seed -> number to number -> seed."""
-    numbers = next(iter(of_seeds.values()))
-    return {number: {seed: right[number] for seed, right in of_seeds.items()} for number in numbers}
+def by_number(by_seed: Mapping[int, Mapping[str, Bits]]) -> dict[str, dict[int, Bits]]:
+    """Turns seed -> metric -> bits into metric -> seed -> bits."""
+    numbers = next(iter(by_seed.values()))
+    return {number: {seed: right[number] for seed, right in by_seed.items()} for number in numbers}
 
 
 def packed(bits: Bits) -> str:
@@ -34,11 +34,11 @@ def unpacked(text: str, count: int) -> Bits:
     """The first `count` bits of hexadecimal text.
 
     Raises:
-        ValueError: when the text is of another length or not hexadecimal.
+        ValueError: if the text has another length or is not hexadecimal.
     """
     bits = np.unpackbits(np.frombuffer(bytes.fromhex(text), np.uint8))
     if len(bits) != 8 * -(-count // 8):
-        raise ValueError(f"{len(bits)} bits in the place of {count}")
+        raise ValueError(f"{len(bits)} bits instead of {count}")
     return bits[:count].astype(bool)
 
 
@@ -46,20 +46,20 @@ def right_text(right: Right) -> str:
     """The file's text."""
     texts = {number: {str(seed): packed(bits) for seed, bits in by_seed.items()} for number, by_seed in right.items()}
     images = {len(bits) for by_seed in right.values() for bits in by_seed.values()}
-    (count,) = images or {0}  # every seed sees the same test images; none without classes
+    (count,) = images or {0}  # all seeds have the same test images; 0 without classes
     return json.dumps({"images": count, "right": texts}, indent=1) + "\n"
 
 
 def write_right(path: Path, right: Right) -> None:
-    """Write the file, whole or not at all."""
+    """Writes the file, whole or not at all."""
     write_text(path, right_text(right))
 
 
 def read_right(path: Path) -> dict[str, dict[int, Bits]]:
-    """Read a file of `write_right`.
+    """Reads a file of `write_right`.
 
     Raises:
-        InputError: when the file is missing, or holds something else.
+        InputError: if the file is missing or has another content.
     """
     try:
         return parse_right(read_text(path))
@@ -68,10 +68,10 @@ def read_right(path: Path) -> dict[str, dict[int, Bits]]:
 
 
 def parse_right(text: str) -> dict[str, dict[int, Bits]]:
-    """The bits of such a text.
+    """Parses the text of `right_text`.
 
     Raises:
-        ValueError: when the text holds something else.
+        ValueError: if the text has another content.
     """
     try:
         content = parse_json(text)
@@ -83,4 +83,4 @@ def parse_right(text: str) -> dict[str, dict[int, Bits]]:
             for number, by_seed in content["right"].items()
         }
     except (LookupError, TypeError, AttributeError) as error:
-        raise ValueError(f"no table of right and wrong: {type(error).__name__} {error}") from error
+        raise ValueError(f"it does not hold bits by metric and seed: {type(error).__name__} {error}") from error

@@ -1,7 +1,7 @@
 """Shards: files of concatenated images, as pixels or as JPEG, and the index of their positions.
 
-Bytes are read by position. The system's page cache keeps them as it would keep a memory map, for all processes
-together; but a file that is cut while it is read gives a sentence, where a memory map would end the process.
+Reads are by position. As with a memory map, all processes share the system's page cache. If a file is cut during a
+read, this raises an error; a memory map would end the process.
 """
 
 import os
@@ -21,13 +21,13 @@ from annulus.files.packed import Damaged
 from annulus.files.regular import check_regular
 
 Kind = Literal["raw", "jpeg"]
-LONGEST = 2  # times the shorter side: a batch of images takes the room of its longest
+LONGEST = 2  # the longer side, in shorter sides: a batch takes the memory of its largest image
 
 
 class Places(NamedTuple):
-    """Location of each image (shard, first byte, number of bytes), its height and width, and its pixels' fingerprint.
+    """Position of each image (shard, first byte, number of bytes), height and width, and fingerprint of the pixels.
 
-    A few of these exist at a time for a million images, so the types are as small as the numbers allow.
+    Several exist at a time for a million images, so each type is as small as its numbers allow.
     """
 
     shard: Int32[Tensor, " n"]
@@ -45,19 +45,19 @@ PLACES = {"shard": SMALL, "start": NUMBERS, "length": SMALL, "sizes": (torch.int
 
 
 class Shards:
-    """Files by their number, each opened when it is first read. `lengths` are their bytes by name."""
+    """Shard files by number, each opened at its first read. `lengths` maps file names to bytes."""
 
     def __init__(self, folder: Path, lengths: Mapping[str, int]) -> None:
-        """Look at each file.
+        """Checks each file.
 
         Raises:
-            InputError: when one is missing or has another length.
+            InputError: if one is missing or has another length.
         """
         self.folder, self.lengths = folder, dict(lengths)
         self.paths = [folder / name for name in lengths]
         self._opened: dict[int, int] = {}
         self._opening = Lock()
-        finalize(self, _close, self._opened)  # __del__ would find no `os` when the interpreter exits
+        finalize(self, _close, self._opened)  # at the interpreter's exit, __del__ would run without `os`
         for path, length in zip(self.paths, lengths.values(), strict=True):
             try:
                 check_regular(path)
@@ -68,10 +68,10 @@ class Shards:
                 raise Damaged(path, f"holds {size:,} bytes, expected {length:,}", "prepare")
 
     def read(self, shard: int, start: int, into: UInt8[np.ndarray, "..."]) -> None:
-        """Fill an array with the bytes from `start` on.
+        """Fills an array with the bytes from `start` on.
 
         Raises:
-            InputError: when the file ends before.
+            InputError: if the file ends before.
         """
         try:
             with self._opening:
@@ -84,15 +84,15 @@ class Shards:
             raise Damaged(self.paths[shard], f"ends after {start + count:,} bytes, within an image", "prepare")
 
     def link(self, folder: Path) -> None:
-        """Let the files be in another folder too: by a second name where the file system has it, else by a copy.
+        """Adds the files to another folder: as hard links if the file system has them, else as copies.
 
         Raises:
-            OSError: when the folder cannot be written.
+            OSError: if the folder cannot be written.
         """
         for path in self.paths:
             try:
                 os.link(path, folder / path.name)
-            except FileExistsError:  # of the part that the same files hold
+            except FileExistsError:  # another split of the same shards
                 continue
             except OSError:
                 shutil.copyfile(path, folder / path.name)

@@ -12,49 +12,49 @@ from torch import Tensor
 
 from annulus.device.copies import to_device
 
-AHEAD = 2  # batches that are prepared while one is used
-BATCH_SIZE = 512  # images at a time that an encoder sees: decides memory and speed, no number
-COUNTED_AT_ONCE = 16  # images whose pixels are counted
+AHEAD = 2  # batches that threads prepare while one is used
+BATCH_SIZE = 512  # images of a forward pass of a frozen encoder: sets memory and speed, and changes no result
+COUNTED_AT_ONCE = 16  # images of one histogram step
 
 
 class Store(ABC):
-    """Images by their numbers, 0 to len - 1.
+    """Images by number, from 0 to len - 1.
 
-    `side` is the shorter side of every image in pixels. `sizes` are heights and widths, or None where all are squares.
+    `side` is the shorter side of every image in pixels. `sizes` are heights and widths, or None if all are squares.
     """
 
     side: int
     sizes: Int32[Tensor, "n 2"] | None
-    device: torch.device  # on which `take` gives images
+    device: torch.device  # of the images that `take` returns
 
     @abstractmethod
     def __len__(self) -> int: ...
 
     @abstractmethod
     def take(self, index: Int64[Tensor, " b"]) -> UInt8[Tensor, "b 3 h w"]:
-        """Some images by their numbers, which are on the CPU.
+        """Returns images by number; `index` is on the CPU.
 
-        Each lies in the upper left corner; outside of its size there is anything.
+        Each image lies in the upper left corner. Pixels outside of its size are arbitrary.
 
         Raises:
-            InputError: when an image cannot be read.
+            InputError: if an image cannot be read.
         """
 
     def ahead(self, batches: Iterable[Tensor]) -> None:
-        """Begin to prepare the next batches, if the store prepares any. It changes no image."""
+        """Starts to prepare the next batches, if the store has threads for it. It changes no image."""
         return
 
     @abstractmethod
     def some(self, index: Int64[Tensor, " k"]) -> Self:
-        """The store of some of the images."""
+        """Returns a store of some of the images."""
 
     @abstractmethod
     def on(self, device: torch.device) -> Self:
-        """The store that gives images on a device."""
+        """Returns a store that gives its images on a device."""
 
     @abstractmethod
     def memory(self, batch_size: int) -> int:
-        """Bytes of the device that batches of this size surely take."""
+        """Lower bound on the device's bytes for batches of this size."""
 
     @abstractmethod
     def content(self) -> Iterator[bytes | memoryview]:
@@ -62,14 +62,14 @@ class Store(ABC):
 
     @abstractmethod
     def fingerprints(self) -> Int64[Tensor, " n"]:
-        """A number for the pixels of each image."""
+        """A hash of each image's pixels."""
 
-    def sizes_of(self, index: Int64[Tensor, " b"]) -> Int64[Tensor, "b 2"] | None:
-        """Heights and widths of some images, None where all are squares."""
+    def image_sizes(self, index: Int64[Tensor, " b"]) -> Int64[Tensor, "b 2"] | None:
+        """Heights and widths of some images, or None if all are squares."""
         return None if self.sizes is None else self.sizes[index].long()
 
     def in_turn(self, batches: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
-        """The numbers and the images of each batch, while the next ones are prepared."""
+        """Yields numbers and images of each batch while threads prepare the next ones."""
         for place, index in enumerate(batches):
             images = self.take(index)
             self.ahead(batches[place + 1 : place + 1 + AHEAD])
@@ -79,13 +79,13 @@ class Store(ABC):
         """Histogram of pixel values: one row for red, green and blue, one column for each of the 256 levels."""
         counts = torch.zeros(3, 256, dtype=torch.int64)
         for index, images in self.in_turn(torch.arange(len(self)).split(COUNTED_AT_ONCE)):
-            for part in pieces(images, self.sizes_of(index)):
+            for part in pieces(images, self.image_sizes(index)):
                 counts += torch.stack([channel.flatten().bincount(minlength=256) for channel in part.unbind(1)]).cpu()
         return counts
 
 
 def pieces(images: UInt8[Tensor, "b 3 h w"], sizes: Int64[Tensor, "b 2"] | None) -> Iterator[Tensor]:
-    """Pixels of all images: the whole batch where all are squares, else one image at a time."""
+    """Yields the pixels of all images: the whole batch if all are squares, else one image at a time."""
     if sizes is None:
         yield images
     else:
@@ -93,12 +93,12 @@ def pieces(images: UInt8[Tensor, "b 3 h w"], sizes: Int64[Tensor, "b 2"] | None)
 
 
 def squares(store: Store, index: Int64[Tensor, " b"]) -> UInt8[Tensor, "b 3 s s"]:
-    """The central squares of some images, as large as the shorter sides."""
+    """The central squares of some images, of the shorter side."""
     side = store.side
     return torch.cat(
         [
             image[..., (height - side) // 2 :, (width - side) // 2 :][..., :side, :side]
-            for image in pieces(store.take(index), store.sizes_of(index))
+            for image in pieces(store.take(index), store.image_sizes(index))
             for height, width in [image.shape[2:]]
         ]
     )

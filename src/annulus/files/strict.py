@@ -1,18 +1,18 @@
-"""Text of metrics files, read strictly: finite numbers and short text, as every file of this package holds them."""
+"""Strict parsing of metrics files: finite numbers and short text."""
 
 import csv
 import io
 import json
 from typing import Any
 
-MOST = 1e100  # of a number: its square, and a sum of squares, are finite
+MOST = 1e100  # so that squares and their sums are finite
 
 
 def parse_json(text: str) -> Any:
     """Parses JSON.
 
     Raises:
-        ValueError: when it is not JSON, nests too deeply, or has NaN, an infinity or a number of thousands of digits.
+        ValueError: if it is not JSON, nests too deeply, or has NaN, an infinity or a number of thousands of digits.
     """
     try:
         return json.loads(text, parse_constant=_refuse)
@@ -21,10 +21,10 @@ def parse_json(text: str) -> Any:
 
 
 def finite(value: Any, name: str) -> float:
-    """A number as float.
+    """Converts a number to float.
 
     Raises:
-        ValueError: when the value of this name is something else, true and "1" included, or beyond MOST.
+        ValueError: if the value is not a number (true and "1" are none), or is beyond MOST; with its name.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"{name} is {json.dumps(value)[:40]}, expected a number")
@@ -34,11 +34,10 @@ def finite(value: Any, name: str) -> float:
 
 
 def parse_numbers(text: str) -> list[dict[str, float]]:
-    """The rows of a CSV of numbers; an empty cell is absent from its row.
+    """Parses the rows of a CSV of numbers; a row omits its empty cells.
 
     Raises:
-        ValueError: when the text is not CSV, has no rows, rows of several lengths, or a cell that is not a finite
-            number.
+        ValueError: if the text is not CSV, has no rows, rows of several lengths, or a cell that is not a finite number.
     """
     try:
         header, *lines = list(csv.reader(io.StringIO(text, newline=""), strict=True)) or [[]]

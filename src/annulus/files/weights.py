@@ -1,4 +1,4 @@
-"""A network as two files: its weights, and beside them its configuration as JSON of the same name."""
+"""A network as two files: its weights, and its configuration as JSON of the same name."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -23,26 +23,28 @@ Network = TypeVar("Network", bound=nn.Module)
 
 
 class Kind(NamedTuple):
-    """Content that a file should have (`an encoder`), and the way out when it has another."""
+    """Expected content of a file (`an encoder`), and the way out for an error."""
 
     name: str
     way_out: str
 
 
 def save_network(network: nn.Module, config: Any, weights: Path) -> None:
-    """Write the weights, and the configuration, a dataclass, as JSON of the same name beside them."""
+    """Writes the weights, and the configuration (a dataclass) as JSON of the same name beside them."""
     write_pair(network, config, weights, weights.with_suffix(".json"))
 
 
 def write_pair(
     network: nn.Module, config: Any, weights: Path, described: Path, metadata: dict[str, str] | None = None
 ) -> None:
-    """Write both files; a kill between them leaves no JSON, never one beside the weights of another network.
+    """Writes both files. A kill between them leaves weights without JSON, never with the JSON of another network.
 
-    Floats are written as float32, in which the configuration builds the network again.
+    Floats are written as float32, the type in which the configuration builds the network.
     """
-    text = json.dumps(asdict(config), indent=2, sort_keys=True) + "\n"  # before anything is written
-    state = {name: one.float() if one.is_floating_point() else one for name, one in network.state_dict().items()}
+    text = json.dumps(asdict(config), indent=2, sort_keys=True) + "\n"  # before the first file is written
+    tensors = network.state_dict()
+    # Copies: safetensors refuses two names of one tensor, which a layer that stands at two places has.
+    state = {name: (each.float() if each.is_floating_point() else each).clone() for name, each in tensors.items()}
     write_tensors(weights, state, metadata, ready=partial(described.unlink, missing_ok=True))
     write_text(described, text)
 
@@ -50,16 +52,16 @@ def write_pair(
 def load_network(
     weights: Path, parse: Callable[[Any], Config], build: Callable[[Config], Network], kind: Kind
 ) -> Network:
-    """The network that `save_network` wrote, in evaluation mode and frozen; also of a folder of the Hub's form.
+    """Loads a network of `save_network`, or of a folder in the Hub's form, in evaluation mode and frozen.
 
     Raises:
-        InputError: when a file is missing or of another kind, or the weights do not have the configuration's shapes.
+        InputError: if a file is missing or of another kind, or the weights do not have the configuration's shapes.
     """
-    if weights.is_dir():
-        weights, described = weights / FOLDER_WEIGHTS, weights / FOLDER_CONFIG
-    else:
-        described = weights.with_suffix(".json")
     try:
+        if weights.is_dir():
+            weights, described = weights / FOLDER_WEIGHTS, weights / FOLDER_CONFIG
+        else:
+            described = weights.with_suffix(".json")
         check_regular(weights)
         config = parse(json.loads(read_text(described)))
         state = load_file(weights)
@@ -67,8 +69,8 @@ def load_network(
         raise InputError(
             f"{weights} or its JSON is missing or not {kind.name} of annulus ({error}); {kind.way_out}"
         ) from error
-    network = build(config)  # weights that the file's replace
-    if (fault := _difference(network.state_dict(), state)) is not None:
+    network = build(config)  # its weights are replaced below
+    if (fault := difference(network.state_dict(), state)) is not None:
         raise InputError(
             f"{weights} does not have the shapes of {described.name} ({fault}); load the two files of one run"
         )
@@ -80,31 +82,31 @@ def load_network(
 
 
 def check_keys(described: Any, config: type) -> None:
-    """Refuse, by a ValueError, JSON that does not hold the fields of a configuration, and nothing else."""
+    """Raises ValueError unless the JSON has exactly the fields of a configuration."""
     names = {field.name for field in fields(config)}
     if not isinstance(described, dict) or described.keys() != names:
-        held = ", ".join(sorted(described)) if isinstance(described, dict) else type(described).__name__
-        raise ValueError(f"it holds {held or 'nothing'}, expected {', '.join(sorted(names))}")
+        actual = ", ".join(sorted(described)) if isinstance(described, dict) else type(described).__name__
+        raise ValueError(f"it holds {actual or 'nothing'}, expected {', '.join(sorted(names))}")
 
 
 def statistics(described: Mapping[str, Any], planes: int) -> dict[str, tuple[float, ...]]:
-    """`mean` and `std` of such JSON, one number for each of `planes` channels; else a ValueError."""
+    """Returns `mean` and `std` of such JSON. Raises ValueError unless each has `planes` finite numbers."""
     for name in ("mean", "std"):
         numbers = described[name]
-        finite = isinstance(numbers, list) and all(type(one) in (int, float) and abs(one) < 1e30 for one in numbers)
+        finite = isinstance(numbers, list) and all(type(n) in (int, float) and abs(n) < 1e30 for n in numbers)
         if not finite or len(numbers) != planes:
             raise ValueError(f"{name} is {numbers!r}, expected {planes} finite numbers")
     return {name: tuple(map(float, described[name])) for name in ("mean", "std")}
 
 
-def _difference(expected: Mapping[str, Tensor], loaded: Mapping[str, Tensor]) -> str | None:
-    """The first tensor that differs from the configuration, as a sentence, or None."""
-    kinds = [
-        {name: f"{held.dtype} {tuple(held.shape)}".removeprefix("torch.") for name, held in tensors.items()}
+def difference(expected: Mapping[str, Tensor], loaded: Mapping[str, Tensor]) -> str | None:
+    """The first tensor whose type or shape differs from the configuration, as a sentence, or None."""
+    loaded_kinds, expected_kinds = (
+        {name: f"{tensor.dtype} {tuple(tensor.shape)}".removeprefix("torch.") for name, tensor in tensors.items()}
         for tensors in (loaded, expected)
-    ]
+    )
     for name in [*expected, *loaded]:
-        held, wanted = (of.get(name, "nothing") for of in kinds)
-        if held != wanted:
-            return f"{name} is {held}, expected {wanted}"
+        actual, required = loaded_kinds.get(name, "nothing"), expected_kinds.get(name, "nothing")
+        if actual != required:
+            return f"{name} is {actual}, expected {required}"
     return None

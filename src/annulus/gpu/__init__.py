@@ -1,1 +1,1 @@
-"""A GPU on the first try: `annulus check-gpu` says what of the library is fast, slow or wrong there."""
+"""`annulus check-gpu`: checks the library's speed and correctness on this machine's GPU."""

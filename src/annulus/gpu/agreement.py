@@ -1,38 +1,41 @@
-"""The paths of a GPU against the plain paths, on small and hostile inputs."""
+"""Agreement of a GPU's fast paths with the plain paths, on small and hostile inputs."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
 
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
-from annulus.device.kernels import trusted
+from annulus.device.trust import trusted
 from annulus.encoders import grouped_pass
-from annulus.gpu.row import RIGHT, WRONG, Row, reason
-from annulus.gpu.runs import METHODS, Sizes, start, stepping
+from annulus.gpu.result import RIGHT, WRONG, CheckResult, reason
+from annulus.gpu.trainings import METHODS, Sizes, start, stepping
+from annulus.methods.step import Step
 from annulus.negatives import threshold
 from annulus.negatives.own import SelfIndex
+from annulus.training.loop import Observer, Training
 from annulus.views import recipe
 from annulus.views.sets import view_set
 
 LOSS_TOLERANCE = 0.02  # of a first loss: a GPU's encoder computes in bfloat16
 
 
-def part(device: torch.device, sizes: Sizes) -> list[Row]:
-    """One row for each input of each kernel, and the first losses of each method."""
+def part(device: torch.device, sizes: Sizes) -> list[CheckResult]:
+    """Results for each input of each kernel, and for the first loss of each method."""
     return [*selections(device), *batch_norms(device), *views(device), *losses(device, sizes)]
 
 
-def same(what: str, agrees: Callable[[], bool]) -> Row:
-    """Agreement of two paths, or the reason why one of them did not end."""
+def same(what: str, agrees: Callable[[], bool]) -> CheckResult:
+    """Result of a comparison, or the error that ended it."""
     try:
-        return Row(what, "equal", RIGHT) if agrees() else Row(what, "differs", WRONG)
-    except Exception as error:  # whatever a compiler or a driver says
-        return Row(what, reason(error), WRONG)
+        return CheckResult(what, "equal", RIGHT) if agrees() else CheckResult(what, "differs", WRONG)
+    except Exception as error:  # of a compiler or a driver: any kind
+        return CheckResult(what, reason(error), WRONG)
 
 
 def hostile() -> Iterator[tuple[str, Tensor, SelfIndex]]:
-    """Scores by name, and their own columns."""
+    """Yields names, scores, and own columns."""
     random = torch.Generator().manual_seed(0)
     drawn = torch.randn(5, 5000, generator=random)
     own = torch.randint(5000, (5,), generator=random)
@@ -52,26 +55,26 @@ def hostile() -> Iterator[tuple[str, Tensor, SelfIndex]]:
     yield "no query", drawn[:0], None
 
 
-def selections(device: torch.device) -> Iterator[Row]:
-    """`bisection.select` against sorting: listed, and looked up at places that lie in another order in memory."""
+def selections(device: torch.device) -> Iterator[CheckResult]:
+    """Compares `bisection.select` with sorting: whole lists, and lookups at places with another memory order."""
     for name, scores, own in hostile():
         count = scores.shape[1]
         first, last = count // 10, max(count // 2, 1)
         places = torch.randint(last - first, (7, len(scores)), generator=torch.Generator().manual_seed(1)).T
 
         def agrees(picked: Tensor | None, scores=scores, own=own, ranks=(first, last)) -> bool:
-            there = [None if each is None else each.to(device) for each in (own, picked)]
-            found = threshold.by_kernels(scores.to(device), there[0], *ranks, there[1])
-            return torch.equal(found.cpu(), threshold.plain(scores, own, *ranks, picked))
+            on_device = [None if tensor is None else tensor.to(device) for tensor in (own, picked)]
+            columns = threshold.by_kernels(scores.to(device), on_device[0], *ranks, on_device[1])
+            return torch.equal(columns.cpu(), threshold.plain(scores, own, *ranks, picked))
 
         yield same(f"select, {name}", lambda agrees=agrees, places=places: agrees(None) and agrees(places))
 
 
-def batch_norms(device: torch.device) -> Iterator[Row]:
-    """Batch-norm of groups by kernels against PyTorch's on a CPU in float64: each type, and shapes that leave rests."""
-    used = trusted("annulus.encoders.grouped_kernels", grouped_pass.kernels_agree, device)
+def batch_norms(device: torch.device) -> Iterator[CheckResult]:
+    """Compares grouped batch-norm by kernels with PyTorch's on a CPU in float64: all types, and uneven shapes."""
+    by_kernels = trusted("annulus.encoders.grouped_kernels", grouped_pass.kernels_agree, device)
     row = same("batch-norm, fixed inputs", lambda: grouped_pass.kernels_agree(device))
-    yield row._replace(used="kernels are used" if used else "plain PyTorch is used")
+    yield row._replace(used="kernels are used" if by_kernels else "plain PyTorch is used")
     random = torch.Generator().manual_seed(0)
     for name, shape, groups in (
         ("wide images", (68, 64, 32, 32), 4),
@@ -87,11 +90,11 @@ def batch_norms(device: torch.device) -> Iterator[Row]:
             yield same(f"batch-norm, {name}, {str(dtype).removeprefix('torch.')}", agrees)
 
 
-def views(device: torch.device) -> Iterator[Row]:
-    """Views by kernels against those of a CPU: shapes, strides and colours that are easy to get wrong."""
-    used = trusted("annulus.views.kernels", recipe.kernels_agree, device)
+def views(device: torch.device) -> Iterator[CheckResult]:
+    """Compares views by kernels with a CPU's: shapes, strides and colours with frequent faults."""
+    by_kernels = trusted("annulus.views.kernels", recipe.kernels_agree, device)
     row = same("views, every operator", lambda: recipe.kernels_agree(device))
-    yield row._replace(used="kernels are used" if used else "plain PyTorch is used")
+    yield row._replace(used="kernels are used" if by_kernels else "plain PyTorch is used")
     random = torch.Generator().manual_seed(0)
     pixels = torch.randint(0, 256, (6, 3, 21, 17), generator=random, dtype=torch.uint8)
     for name, images in {
@@ -105,27 +108,38 @@ def views(device: torch.device) -> Iterator[Row]:
         def agrees(images=images) -> bool:
             sizes = torch.tensor([images.shape[2:]]).expand(len(images), 2)
             drawn = recipe.draw_recipe(view_set("standard"), sizes, torch.Generator().manual_seed(2))
-            found = recipe._by_kernels(images.to(device), drawn, 16).cpu()
-            difference = (found - recipe.by_chunks(images, drawn, 16)).abs()
+            views = recipe._by_kernels(images.to(device), drawn, 16).cpu()
+            difference = (views - recipe.by_chunks(images, drawn, 16)).abs()
             return not len(images) or (float(difference.max()) < 2e-3 and float(difference.mean()) < 1e-5)
 
         yield same(f"views, {name}", agrees)
 
 
-def losses(device: torch.device, sizes: Sizes) -> Iterator[Row]:
-    """A first loss on the GPU against that on a CPU, of the same weights, views and memory; IR draws other rows."""
+class LastLoss(Observer):
+    """The loss of the last step, in nats."""
+
+    nats: float
+
+    def after_step(self, training: Training, index: Int[Tensor, "all"], step: Step) -> None:
+        self.nats = float(step.estimate.loss_nats)
+
+
+def losses(device: torch.device, sizes: Sizes) -> Iterator[CheckResult]:
+    """Compares a first loss on the GPU with a CPU's: the same weights, views and memory; IR draws other rows."""
     for method in METHODS:
 
         def agrees(method=method) -> bool:
             sides = (torch.device("cpu"), device)
-            expected, found = (start(method, "cifar", sizes, side, images=4 * sizes.batch) for side in sides)
+            expected, actual = (start(method, "cifar", sizes, side, images=4 * sizes.batch) for side in sides)
             state = expected.method.state_dict()
             tensors = {name: value for name, value in state.items() if isinstance(value, torch.Tensor)}
-            found.method.load_state_dict(tensors, strict=False)  # random states are each side's own
+            actual.method.load_state_dict(tensors, strict=False)  # without random states, which depend on the device
             losses = []
-            for training in (expected, found):
+            for training in (expected, actual):
+                watched = LastLoss()
+                training.observers.append(watched)
                 stepping(training)()
-                losses.append(float(training.measured[0, 0].cpu()))
+                losses.append(watched.nats)
             return abs(losses[1] / losses[0] - 1) < LOSS_TOLERANCE
 
         yield same(f"first loss, {method}", agrees)

@@ -1,4 +1,4 @@
-"""The same bits again: the deterministic switch, and a training that goes on from its saved state."""
+"""Equal bits in repeated runs: with the deterministic switch, and after a resume from a saved state."""
 
 import io
 import os
@@ -10,16 +10,16 @@ import torch
 from annulus.device import device as devices
 from annulus.gpu.agreement import same
 from annulus.gpu.clock import synchronize
-from annulus.gpu.row import Row
-from annulus.gpu.runs import METHODS, Sizes, start, stepping
+from annulus.gpu.result import CheckResult
+from annulus.gpu.trainings import METHODS, Sizes, start, stepping
 from annulus.training.loop import Training
 
-STEPS = 6  # of which the first half is before the save
+STEPS = 6  # half of them before the save
 
 
 @contextmanager
 def deterministic() -> Iterator[None]:
-    """`ANNULUS_DETERMINISTIC=yes`, and afterwards as before."""
+    """Context with `ANNULUS_DETERMINISTIC=yes`."""
     before = os.environ.get("ANNULUS_DETERMINISTIC")
     os.environ["ANNULUS_DETERMINISTIC"] = "yes"
     devices._compute_deterministically()
@@ -34,8 +34,8 @@ def deterministic() -> Iterator[None]:
             os.environ["ANNULUS_DETERMINISTIC"] = before
 
 
-def part(device: torch.device, sizes: Sizes) -> Iterator[Row]:
-    """Two runs of one seed have the same weights, and so has a third that was saved and went on elsewhere."""
+def part(device: torch.device, sizes: Sizes) -> Iterator[CheckResult]:
+    """Compares the weights of two runs with one seed, and of a third that is saved and resumed."""
     with deterministic():
         for method in METHODS:
             first, again, saved, resumed = (
@@ -43,14 +43,14 @@ def part(device: torch.device, sizes: Sizes) -> Iterator[Row]:
             )
             for training in (first, again):
                 trained(training, STEPS)
-            yield same(f"deterministic, {method}", lambda one=first, other=again: equal(one, other))
+            yield same(f"deterministic, {method}", lambda left=first, right=again: equal(left, right))
             trained(saved, STEPS // 2)
             file = io.BytesIO()
             torch.save(saved.state_dict(), file)
             file.seek(0)
             resumed.load_state_dict(torch.load(file, map_location="cpu", weights_only=True))
             trained(resumed, STEPS - STEPS // 2)
-            yield same(f"resumed, {method}", lambda one=first, other=resumed: equal(one, other))
+            yield same(f"resumed, {method}", lambda left=first, right=resumed: equal(left, right))
 
 
 def trained(training: Training, steps: int) -> None:
@@ -60,8 +60,8 @@ def trained(training: Training, steps: int) -> None:
     synchronize()
 
 
-def equal(one: Training, other: Training) -> bool:
-    """True where all weights, statistics and memories have the same bits."""
-    others = other.method.state_dict()
-    tensors = {name: value for name, value in one.method.state_dict().items() if isinstance(value, torch.Tensor)}
+def equal(left: Training, right: Training) -> bool:
+    """Returns True if all weights, statistics and memories have the same bits."""
+    others = right.method.state_dict()
+    tensors = {name: value for name, value in left.method.state_dict().items() if isinstance(value, torch.Tensor)}
     return all(torch.equal(value.cpu(), others[name].cpu()) for name, value in tensors.items())

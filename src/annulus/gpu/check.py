@@ -1,8 +1,8 @@
-"""`annulus check-gpu`: is this GPU right and fast with annulus, in ten minutes, part by part.
+"""`annulus check-gpu`: checks in ten minutes that annulus is right and fast on this GPU.
 
-Each part runs in a process of its own, so that a crash costs no other part, and its rows are in the file as soon as it
-ends. The same command goes on after a crash or when time was up: a part that ended on this device, with these versions
-and this code, does not run again. The exit status is 1 where anything is wrong, or parts are left.
+Each part runs in its own process, so a crash does not affect other parts, and its rows are written when it ends. After
+a crash or the time limit, the same command continues: it skips parts that ended on this device, with these versions and
+this code. The exit status is 1 if a row is wrong or a part is left.
 """
 
 import argparse
@@ -23,35 +23,35 @@ import torch
 from annulus.device.device import pick_device
 from annulus.errors import InputError
 from annulus.files.results import write_text
-from annulus.gpu import agreement, bits, compiled, speed
-from annulus.gpu.row import FAST, RIGHT, SLOW, WRONG, Row
-from annulus.gpu.runs import METHODS, Sizes
+from annulus.gpu import agreement, bits, kernel_code, speed
+from annulus.gpu.result import FAST, RIGHT, SLOW, WRONG, CheckResult
+from annulus.gpu.trainings import METHODS, Sizes
 from annulus.running.code import hash_code
 
-PARTS: Mapping[str, Callable[[torch.device, Sizes], Iterable[Row]]] = {
-    "kernels": compiled.part,
+PARTS: Mapping[str, Callable[[torch.device, Sizes], Iterable[CheckResult]]] = {
+    "kernels": kernel_code.part,
     "agreement": agreement.part,
     "selection": speed.selection,
     **{f"{method} {stem}": partial(speed.steps, method, stem) for stem in ("cifar", "imagenet") for method in METHODS},
     "shards": speed.shards,
     "bits": bits.part,
 }
-SECONDS, PART_SECONDS = 600.0, 150.0  # of all parts; of one, before it is given up
+SECONDS, PART_SECONDS = 600.0, 150.0  # time limits of all parts and of one
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command."""
+    """Runs the command."""
     parser = argparse.ArgumentParser(prog="annulus check-gpu", description=__doc__, allow_abbrev=False)
     parser.add_argument("--out", type=Path, default=Path("check-gpu.json"), help="default: check-gpu.json")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="after which no part starts (default: 600)")
     parser.add_argument("--part", choices=PARTS, help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)
-    # The bits of a product depend on the memory that cuBLAS gets, which it asks for once in a process.
+    # The bits of a product depend on cuBLAS's memory, which it allocates once in a process.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     if not torch.cuda.is_available():
         raise SystemExit(
-            f"ERROR: torch {torch.__version__} sees no GPU here; `nvidia-smi` tells whether the driver does, and "
-            "torch.version.cuda whether this torch was built for one"
+            f"ERROR: torch {torch.__version__} sees no GPU here; `nvidia-smi` lists the driver's GPUs, and "
+            "torch.version.cuda is None if this torch was built without CUDA"
         )
     if arguments.part is not None:
         print(json.dumps([*PARTS[arguments.part](pick_device(), Sizes())]))
@@ -60,8 +60,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     raise SystemExit(not sound)
 
 
-def check(out: Path, seconds: float, run: Callable[[str], list[Row]]) -> bool:
-    """Run what is left of the parts, write each as it ends, print the table; returns whether all ran, none wrong."""
+def check(out: Path, seconds: float, run: Callable[[str], list[CheckResult]]) -> bool:
+    """Runs the parts that are left, writes each when it ends, and prints the table; True if all ran without a fault."""
     until, key = time.monotonic() + seconds, machine()
     done = read_done(out, key)
     for name in PARTS:
@@ -71,25 +71,25 @@ def check(out: Path, seconds: float, run: Callable[[str], list[Row]]) -> bool:
             try:
                 part = {"rows": run(name)}
             except Crashed as crash:
-                part = {"rows": [Row(name, str(crash), WRONG)], "crashed": True}
+                part = {"rows": [CheckResult(name, str(crash), WRONG)], "crashed": True}
             done[name] = {"seconds": round(time.monotonic() - started, 1), **part}
             write_text(out, json.dumps({"machine": key, "parts": done}, indent=1) + "\n")
     print(table(key, done))
     left = [name for name in PARTS if name not in done]
     if left:
-        print(f"left: {', '.join(left)}; the same command goes on")
-    return not left and not any(Row(*row).verdict == WRONG for part in done.values() for row in part["rows"])
+        print(f"left: {', '.join(left)}; run the same command again to continue")
+    return not left and not any(CheckResult(*row).verdict == WRONG for part in done.values() for row in part["rows"])
 
 
 class Crashed(Exception):
-    """A part did not end by itself."""
+    """A part crashed or exceeded its time."""
 
 
-def in_own_process(name: str) -> list[Row]:
-    """The rows of a part.
+def in_own_process(name: str) -> list[CheckResult]:
+    """Runs a part in its own process and returns its rows.
 
     Raises:
-        Crashed: when it crashes, or takes too long.
+        Crashed: if it crashes or takes too long.
     """
     command = [sys.executable, "-m", "annulus", "check-gpu", "--part", name]
     try:
@@ -97,12 +97,12 @@ def in_own_process(name: str) -> list[Row]:
     except subprocess.TimeoutExpired:
         raise Crashed(f"did not end in {PART_SECONDS:.0f} s") from None
     if ended.returncode:
-        raise Crashed(f"ended with status {ended.returncode}; its own message was shown as it ended")
-    return [Row(*row) for row in json.loads(ended.stdout.splitlines()[-1])]
+        raise Crashed(f"ended with status {ended.returncode}; its error is printed above")
+    return [CheckResult(*row) for row in json.loads(ended.stdout.splitlines()[-1])]
 
 
 def machine() -> dict[str, str]:
-    """Device, driver, versions and code: rows of others are not those of this machine."""
+    """Key of the rows: device, driver, versions and code."""
     real = torch.cuda.is_available()
     return {
         "device": torch.cuda.get_device_name() if real else "pretended",
@@ -124,7 +124,7 @@ def driver() -> str:
 
 
 def read_done(out: Path, key: Mapping[str, str]) -> dict[str, Any]:
-    """The parts of a file that are of this machine and code; none of another file."""
+    """Reads the parts of a file of this machine and code; empty for another machine or code."""
     try:
         content = json.loads(out.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -137,8 +137,8 @@ def read_done(out: Path, key: Mapping[str, str]) -> dict[str, Any]:
 
 
 def table(key: Mapping[str, str], done: Mapping[str, Any]) -> str:
-    """All rows, and in the last line how many are wrong or slow."""
-    rows = [Row(*row) for part in done.values() for row in part["rows"]]
+    """Text of all rows, with the counts of verdicts in the last line."""
+    rows = [CheckResult(*row) for part in done.values() for row in part["rows"]]
     widths = [max((len(row[column]) for row in rows), default=0) for column in range(3)]
     lines = [", ".join(f"{name} {value}" for name, value in key.items() if name != "code")]
     lines += ["  ".join(f"{row[column]:<{widths[column]}}" for column in range(3)) + f"  {row.used}" for row in rows]

@@ -1,6 +1,6 @@
-"""Seconds, host waits, kernels and peak memory of some calls on a GPU.
+"""Measures seconds, host waits, kernels and peak memory of calls on a GPU.
 
-Where the GPU is pretended there is nothing to wait for, and only seconds are measured.
+With a pretended GPU, in tests, only seconds are measured.
 """
 
 import time
@@ -13,13 +13,13 @@ Call = Callable[[], object]
 
 
 def synchronize() -> None:
-    """Wait for the GPU, where there is one."""
+    """Waits for the GPU, if there is one."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
 
 
 def seconds_per_call(call: Call, calls: int) -> float:
-    """Mean over `calls` in a row, after a few to warm up; to wait after each would hide what queueing takes."""
+    """Mean time of consecutive calls, after a few to warm up. A wait after each call would hide the queueing time."""
     for _ in range(min(calls, 5)):
         call()
     synchronize()
@@ -31,7 +31,7 @@ def seconds_per_call(call: Call, calls: int) -> float:
 
 
 def peak_bytes(call: Call) -> int | None:
-    """The most memory of the GPU that tensors took in a call, beyond what they took before."""
+    """Largest increase of the tensors' memory on the GPU during a call."""
     if not torch.cuda.is_available():
         return None
     synchronize()
@@ -54,7 +54,7 @@ def host_waits(call: Call) -> int | None:
             call()
         finally:
             torch.cuda.set_sync_debug_mode(mode)
-    return sum("called a synchronizing" in str(one.message) for one in caught)
+    return sum("called a synchronizing" in str(warning.message) for warning in caught)
 
 
 def kernels(call: Call) -> int | None:

@@ -1,4 +1,4 @@
-"""Speed on a GPU: selection against its product, training steps, and images from JPEG shards."""
+"""Speed on a GPU: selection of negatives, training steps, and images from JPEG shards."""
 
 import io
 import tempfile
@@ -10,27 +10,27 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 
-from annulus.device.kernels import trusted
+from annulus.device.trust import trusted
 from annulus.encoders.config import Stem
 from annulus.files.disk import Packed
 from annulus.files.shards import Places, Shards
 from annulus.gpu.clock import host_waits, kernels, peak_bytes, seconds_per_call, synchronize
-from annulus.gpu.row import KNOWN, SLOW, Row, against, reason
-from annulus.gpu.runs import Sizes, start, stepping
+from annulus.gpu.result import KNOWN, SLOW, CheckResult, against, reason
+from annulus.gpu.trainings import Sizes, start, stepping
 from annulus.negatives import threshold
 from annulus.views.recipe import augment
 
 RING = (0.01, 0.1)
 MOST_PRODUCTS, MOST_BYTES = 2.2, 0.3e9
-# Images a second of ResNet-18 on an H100, for the stems where one was asked.
+# Goals in images a second with ResNet-18 on an H100; other stems have none.
 LEAST = {("ir", "cifar"): 36_000, ("moco", "cifar"): 26_000}
 GIGABYTES = 2**30
 
 
-def selection(device: torch.device, sizes: Sizes) -> Iterator[Row]:
-    """Draws from a ring against the product that makes its scores."""
+def selection(device: torch.device, sizes: Sizes) -> Iterator[CheckResult]:
+    """Times draws from a ring relative to the product that computes the scores."""
     random = torch.Generator().manual_seed(0)
-    used = "kernels" if trusted("annulus.negatives.bisection", threshold.kernels_agree, device) else "sorting"
+    path = "kernels" if trusted("annulus.negatives.bisection", threshold.kernels_agree, device) else "sorting"
     for queries, columns in sizes.selections:
         query, bank = (
             F.normalize(torch.randn(rows, sizes.dim, generator=random)).to(device) for rows in (queries, columns)
@@ -46,52 +46,56 @@ def selection(device: torch.device, sizes: Sizes) -> Iterator[Row]:
             try:
                 ratio = seconds_per_call(call, sizes.calls if name == "kernels" else 3) / product
                 peak = peak_bytes(call)
-            except Exception as error:  # memory that is not there, a kernel that does not compile
-                yield Row(what, reason(error), SLOW)
+            except Exception as error:  # too little memory, or a kernel that does not compile
+                yield CheckResult(what, reason(error), SLOW)
                 continue
             if name == "sorting":
-                yield Row(what, f"{ratio:.3g} products", KNOWN, "used" if used == name else "")
+                yield CheckResult(what, f"{ratio:.3g} products", KNOWN, "used" if path == name else "")
                 continue
-            yield against(what, ratio, MOST_PRODUCTS, "products", used="used" if used == name else "")
+            yield against(what, ratio, MOST_PRODUCTS, "products", used="used" if path == name else "")
             if peak is not None:
                 yield against(f"{what}, memory", peak / 1e9, MOST_BYTES / 1e9, "GB")
 
 
-def steps(method: str, stem: Stem, device: torch.device, sizes: Sizes) -> Iterator[Row]:
-    """Images a second, waits, kernels and memory of a method's step."""
+def steps(method: str, stem: Stem, device: torch.device, sizes: Sizes) -> Iterator[CheckResult]:
+    """Measures images a second, waits, kernels and memory of a method's step."""
     what, training = f"{method}, {stem} stem", start(method, stem, sizes, device)
     call = stepping(training)
     rate = sizes.batch / seconds_per_call(call, sizes.steps)
     least = LEAST.get((method, stem))
-    yield Row(what, f"{rate:,.0f} images/s") if least is None else against(what, rate, least, "images/s", least=True)
-    training.batch = 1  # no step that looks at its losses
+    yield (
+        CheckResult(what, f"{rate:,.0f} images/s")
+        if least is None
+        else against(what, rate, least, "images/s", least=True)
+    )
+    training.batch = 1  # skips the steps that check losses
     if (waits := host_waits(call)) is not None:
         yield against(f"{what}, host waits of a step", waits, 0, "waits")
-        yield Row(f"{what}, kernels and copies of a step", f"{kernels(call)}")
-        yield Row(f"{what}, memory beyond weights and images", f"{peak_bytes(call) / GIGABYTES:.2f} GiB")
+        yield CheckResult(f"{what}, kernels and copies of a step", f"{kernels(call)}")
+        yield CheckResult(f"{what}, memory beyond weights and images", f"{peak_bytes(call) / GIGABYTES:.2f} GiB")
 
 
-def shards(device: torch.device, sizes: Sizes) -> Iterator[Row]:
-    """Views a second from JPEG in shards, decoded by all cores, beside views of decoded pixels."""
+def shards(device: torch.device, sizes: Sizes) -> Iterator[CheckResult]:
+    """Measures views a second from JPEG shards, decoded by all cores."""
     with tempfile.TemporaryDirectory() as folder:
         store = photographs(Path(folder), sizes).on(device)
         random = torch.Generator().manual_seed(0)
 
-        def seen() -> None:
+        def draw_views() -> None:
             for index, images in store.in_turn(torch.arange(len(store)).split(sizes.batch)):
-                augment(images.to(device), "standard", sizes.photo_view, random, sizes=store.sizes_of(index))
+                augment(images.to(device), "standard", sizes.photo_view, random, sizes=store.image_sizes(index))
 
-        seen()  # warms up
+        draw_views()  # warms up
         started = time.perf_counter()
-        seen()
+        draw_views()
         synchronize()
         rate = len(store) / (time.perf_counter() - started)
     number = f"{rate:,.0f} images/s, {torch.get_num_threads()} threads"
-    yield Row(f"JPEG shards to views of {sizes.photo_view} px", number)
+    yield CheckResult(f"JPEG shards to views of {sizes.photo_view} px", number)
 
 
 def photographs(folder: Path, sizes: Sizes) -> Packed:
-    """One shard of JPEGs that weigh about what photographs do: few images, each stored many times."""
+    """Writes one shard of JPEGs with about the bytes of photographs: few images, each stored many times."""
     from PIL import Image
 
     random, side, contents = torch.Generator().manual_seed(0), sizes.photo_side, []

@@ -17,9 +17,10 @@ from annulus.errors import InputError
 from annulus.methods.contrast_config import END, ContrastConfig, Progress
 from annulus.negatives.by_rank import check_numbers
 from annulus.negatives.clusters import Clustering, Clusters, kmeans
-from annulus.negatives.draws import Shared
+from annulus.negatives.neighbours import NearestRow
 from annulus.negatives.own import SelfIndex
-from annulus.negatives.scores import Given, Scores
+from annulus.negatives.random_numbers import Shared
+from annulus.negatives.scores import Scores, StoredScores
 from annulus.negatives.selection import Selection, gather
 from annulus.settings import Done, check_value
 
@@ -47,22 +48,31 @@ class Contrast(DrawingOnDevice):
     """
 
     def __init__(
-        self, config: ContrastConfig, images: int, seed: int, device: torch.device, name: str = "", views: int = 1
+        self,
+        config: ContrastConfig,
+        images: int,
+        seed: int,
+        device: torch.device,
+        name: str = "",
+        views: int = 1,
+        temperature: float | None = None,
     ) -> None:
         """`images` is the size of the training set; `name` tells two memories of one method apart.
 
-        `views`: the queries of each image in a batch, one view of all images after the other.
+        `views`: the queries of each image in a batch, one view of all images after the other. `temperature`: by which
+        similarities were divided; the losses DCL with a sigma and HCL need it.
         """
         if not isinstance(config, ContrastConfig):
             raise InputError(f"config is a {type(config).__name__}; give annulus.ContrastConfig(SAMPLER, ...)")
         super().__init__(seed, "negatives", name, device=device)
         self.config, self.seed, self.name, self.views = config, seed, name, views
-        self.bound = config.bound.begin()  # a bound may keep an estimate of its own for each memory
+        bound = config.bound if temperature is None else config.bound.at(temperature)
+        self.bound = bound.begin()  # a bound may keep an estimate of its own for each memory
         self._had_neighbours = False  # so that their first step alone is looked at, of a resumed run too
         self._clustered = False  # True once images were seen to be in clusters, or none are needed
         self.images = images
         for buffer, clustering in self._clusterings():
-            runs = clustering.runs if isinstance(clustering, Clustering) else 0
+            runs = clustering.runs if isinstance(clustering, Clustering) else int(clustering == "classes")
             first = torch.full((runs, images), -1, dtype=torch.int32)  # in none: not made yet
             self.register_buffer(buffer, torch.arange(images)[None] if clustering == "images" else first)
 
@@ -77,6 +87,25 @@ class Contrast(DrawingOnDevice):
     def needs_clusters(self) -> bool:
         """True if `cluster` must be called before each epoch."""
         return any(isinstance(clustering, Clustering) for _, clustering in self._clusterings())
+
+    @property
+    def reads_images(self) -> bool:
+        """True if the numbers of the training images choose negatives or neighbours, by clusters."""
+        return any(clustering is not None for _, clustering in self._clusterings())
+
+    def set_classes(self, labels: Int[Tensor, "images"]) -> None:
+        """Sets the class of each training image, for samplers and neighbours of classes.
+
+        Raises:
+            InputError: unless there is a whole number, 0 or more, for each training image.
+        """
+        whole = isinstance(labels, Tensor) and labels.dtype in (torch.int32, torch.int64)
+        if not whole or labels.shape != (self.images,) or (labels < 0).any():
+            kind = f"{labels.dtype} {tuple(labels.shape)}" if isinstance(labels, Tensor) else type(labels).__name__
+            raise InputError(f"labels are {kind}, or below 0; give a class ({self.images},) for each training image")
+        for buffer, clustering in self._clusterings():
+            if clustering == "classes":
+                getattr(self, buffer).copy_(labels)
 
     def cluster(self, embeddings: Float[Tensor, "images d"], epoch: int) -> None:
         """Cluster the training images anew: for the sampler by its settings, for neighbours by theirs.
@@ -132,24 +161,30 @@ class Contrast(DrawingOnDevice):
         if positive is None and getattr(self_index, "ndim", None) != 1:
             raise InputError("no positive: give `positive`, its score, or `self_index`, the column of the query's row")
         self._check_clusters()
-        scores = Given(scores) if isinstance(scores, Tensor) else scores
-        sampler = self.config.sampler
-        blind = self.config.neighbours is None and sampler.draws_of_all(progress.annealing)
+        scores = StoredScores(scores) if isinstance(scores, Tensor) else scores
+        if progress.temperature != 1:
+            scores = scores.divided(progress.temperature)
+            positive = None if positive is None else positive / progress.temperature
+        sampler, random = self.config.sampler, Shared(self.generator, self.views)
+        blind = self.config.neighbours is None and sampler.uses_all_columns(progress.annealing)
         similarity = scores.unread if blind else scores.table
         negatives = sampler.draw(
             similarity,
             self_index,
             self.config.negatives,
-            Shared(self.generator, self.views),
+            random,
             progress.annealing,
             self._clusters("clusters", index, column_images, similarity.shape),
         )
-        neighbours = self._neighbours(similarity, index, self_index, column_images, progress.training)
-        if neighbours is not None and not self._had_neighbours:
+        synthetic = sampler.synthetic(scores, self_index, random, progress.annealing)
+        replaces = isinstance(self.config.neighbours, NearestRow)
+        near = self._of_own_rows(scores, self_index, positive) if replaces else similarity
+        neighbours = self._neighbours(near, index, self_index, column_images, progress.training)
+        if neighbours is not None and not replaces and not self._had_neighbours:
             self._had_neighbours = True
             self._check_rank(similarity, similarity.gather(1, self_index[:, None]) if positive is None else positive)
         among = self.bound.neighbours == "among negatives"
-        own = [Selection(self_index[:, None])] if positive is None else []
+        own = [Selection(self_index[:, None])] if positive is None and not (replaces and neighbours) else []
         beside = [] if neighbours is None or among else [neighbours]
         *positives, drawn = gather(scores, *own, *beside, negatives)
         if blind:
@@ -161,7 +196,21 @@ class Contrast(DrawingOnDevice):
         candidates = positives[0] if len(positives) == 1 else torch.cat(positives, dim=1)
         in_denominator = among or self.config.neighbours is None or self.config.neighbours.in_denominator
         counts = negatives.counts(similarity)
+        if synthetic is not None:
+            drawn, counts = torch.cat([drawn, synthetic], dim=1), counts + synthetic.shape[1]
         return self.bound.estimate(candidates, drawn, progress.training, counts, lambda: scores.table, in_denominator)
+
+    def _of_own_rows(
+        self, scores: Scores, self_index: SelfIndex, positive: Float[Tensor, "b"] | None
+    ) -> Float[Tensor, "b n"]:
+        """Scores of each query's own row with all rows.
+
+        Raises:
+            InputError: if the positive is no row of the memory.
+        """
+        if positive is not None:
+            raise InputError("neighbours: nearest replace the row of an image, and here a key is the positive; take IR")
+        return scores.between(self_index)
 
     def _neighbours(
         self,
@@ -185,14 +234,19 @@ class Contrast(DrawingOnDevice):
         """
         if self._clustered:  # else a GPU is waited for, once
             return
-        buffers = [getattr(self, buffer) for buffer, of in self._clusterings() if isinstance(of, Clustering)]
-        self._clustered = all(bool(clusters.amax() >= 0) for clusters in buffers)
-        if not self._clustered:
+        missing = [of for buffer, of in self._clusterings() if of and bool(getattr(self, buffer).amax() < 0)]
+        if "classes" in missing:
+            raise InputError(
+                f"{type(self.config.sampler).__name__} or the neighbours need the class of each training image; call "
+                "the method's set_classes(labels) once, or take a sampler and neighbours that need no labels"
+            )
+        if missing:
             raise InputError(
                 f"{type(self.config.sampler).__name__} or the neighbours need clusters of the training images; call "
                 "the method's before_epoch(epoch, embed) before each epoch, with embed() the embeddings of all of them "
                 "(of a Contrast alone, cluster(embeddings, epoch))"
             )
+        self._clustered = True
 
     def _check_rank(self, scores: Float[Tensor, "b n"], positive: Float[Tensor, "..."]) -> None:
         """Warn when neighbours begin while most of them are closer than the row that the query should find."""
@@ -234,8 +288,8 @@ class Contrast(DrawingOnDevice):
         found = of_images[:, column_images.clamp_min(0)]
         return Clusters(found.where(column_images >= 0, -1), of_images[:, index])
 
-    def _clusterings(self) -> list[tuple[str, Clustering | Literal["images"] | None]]:
-        """The buffers that hold clusters, and the settings by which they are made; `images` stay as they are."""
+    def _clusterings(self) -> list[tuple[str, Clustering | Literal["images", "classes"] | None]]:
+        """The buffers that hold clusters, and their settings; images and classes stay as they are."""
         sampler, neighbours = self.config.sampler, self.config.neighbours
         return [
             ("clusters", sampler.clustering),

@@ -3,27 +3,28 @@
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from annulus.bounds import InfoNCE
 from annulus.bounds.bound import Bound
+from annulus.bounds.infonce import InfoNCE
 from annulus.errors import InputError
 from annulus.methods.trial import try_bound, try_sampler
 from annulus.negatives.by_rank import check_count
 from annulus.negatives.clusters import Clustering
-from annulus.negatives.neighbours import Neighbours
+from annulus.negatives.neighbours import NearestRow, Neighbours
 from annulus.negatives.ranks import rank_limits
 from annulus.negatives.samplers import Sampler, Uniform
 
 
 class Progress(NamedTuple):
-    """Progress of training and of annealing, as shares in [0, 1].
+    """Progress of training and of annealing, as shares in [0, 1], and the temperature of an annealed one.
 
     >>> annealing = annulus.negatives.LinearAnnealing(until=0.5)
     >>> annulus.Progress(training=0.25, annealing=annealing.progress(0.25))
-    Progress(training=0.25, annealing=0.5)
+    Progress(training=0.25, annealing=0.5, temperature=1.0)
     """
 
     training: float  # share of training that is done, in [0, 1]
     annealing: float  # how far the negatives are on their way to the sampler's own set, in [0, 1]
+    temperature: float = 1.0  # multiple of the method's
 
 
 END = Progress(training=1.0, annealing=1.0)  # the sampler's own set, and whatever else training ends with
@@ -57,18 +58,34 @@ class ContrastConfig:
             if not isinstance(given, kind) or isinstance(given, type):  # a class has what the protocol asks for, too
                 raise InputError(f"{name} is {_kind(given)}; give one such as annulus.{example}")
         clustering = self.sampler.clustering
-        if clustering not in (None, "images") and not isinstance(clustering, Clustering):
+        if clustering not in (None, "images", "classes") and not isinstance(clustering, Clustering):
             raise InputError(
-                f'clustering of {type(self.sampler).__name__} is {clustering!r}; give "images", by which `draw` gets '
-                "the image of each column, or leave it out"
+                f'clustering of {type(self.sampler).__name__} is {clustering!r}; give "images" or "classes", by which '
+                "`draw` gets the image or the class of each column, or leave it out"
             )
-        if self.neighbours is not None and self.bound.neighbours == "refused":
+        replaces = isinstance(self.neighbours, NearestRow)  # one positive for another
+        if replaces and self.bound.neighbours == "among negatives":
+            raise InputError(
+                f"{type(self.bound).__name__} takes neighbours among the negatives, but NearestRow replaces the "
+                "positive; choose another bound, or other neighbours"
+            )
+        if self.neighbours is not None and not replaces and self.bound.neighbours == "refused":
             raise InputError(
                 f"{type(self.bound).__name__} takes one positive per query, but {type(self.neighbours).__name__} "
                 "gives several; choose another bound, or no neighbours"
             )
+        if self.bound.neighbours == "candidates" and self.neighbours is not None and not self.neighbours.in_denominator:
+            raise InputError(
+                f"{type(self.bound).__name__} has every positive in its denominator, but in_denominator of "
+                f"{type(self.neighbours).__name__} is False; give True"
+            )
         try_sampler(self.sampler, self.negatives)
         try_bound(self.bound)
+
+    @property
+    def needs_classes(self) -> bool:
+        """True if the sampler or the neighbours read the class of each training image."""
+        return "classes" in (self.sampler.clustering, getattr(self.neighbours, "clustering", None))
 
     def warnings_for(self, columns: int, queries: int) -> list[str]:
         """Warnings for settings that run but give up a guarantee, one sentence each.

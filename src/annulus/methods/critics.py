@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from annulus.device.rng import derive, first_weights
 from annulus.errors import InputError
 from annulus.negatives.own import SelfIndex
-from annulus.negatives.scores import Given, Products, Scores
+from annulus.negatives.scores import Products, Scores, StoredScores
 
 Critic = Literal["dot", "bilinear", "concat-linear", "mlp-1", "mlp-2"]
 HIDDEN = 128  # units of a nonlinear layer; the paper says so in Appendix I
@@ -92,7 +92,7 @@ class _Pairs(Scores):
     def every(
         self, own: SelfIndex, index: Int[Tensor, "b k"] | None = None
     ) -> tuple[Float[Tensor, "b n"], Float[Tensor, "b k"] | None]:
-        return Given(self.rest(self.of_queries + self.of_rows).squeeze(2)).every(own, index)
+        return StoredScores(self.rest(self.of_queries + self.of_rows).squeeze(2)).every(own, index)
 
 
 def build_critic(

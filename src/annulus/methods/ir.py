@@ -13,7 +13,7 @@ from annulus.bounds.bound import Estimate
 from annulus.device.device import without_autocast
 from annulus.device.distributed import all_gather, local
 from annulus.device.rng import generator
-from annulus.encoders.module_encoder import AnyEncoder
+from annulus.encoders.module_encoder import AnyEncoder, Pool
 from annulus.methods.contrast_config import END, ContrastConfig, Progress
 from annulus.methods.critics import Critic, build_critic
 from annulus.methods.memory import MemoryBank
@@ -84,7 +84,7 @@ class IR(Method):
     @classmethod
     def create(
         cls,
-        encoder: nn.Module,
+        encoder: nn.Module | str,
         *,
         images: int,
         dim: int | None = None,
@@ -92,11 +92,14 @@ class IR(Method):
         temperature: float = 0.07,
         bank_rate: float = 0.5,
         critic: Critic = "dot",
+        pool: Pool | None = None,
         seed: int = 0,
     ) -> Self:
         """IR for your own loop, with the defaults of Wu et al. 2020, arXiv:2005.13149, Appendix C.2.
 
-        `encoder`: an encoder of annulus, or any module that embeds a batch as (batch, dim); then `dim` is needed.
+        `encoder`: an encoder of annulus, or any module that embeds a batch as (batch, dim), or a name such as
+        "timm/resnet18", a network with fresh weights and a linear head; then `dim` is needed. `pool` makes vectors of a
+        module's map, tokens or output object, as in `ModuleEncoder`.
         Training images are numbered from 0 to `images` - 1. `contrast`: negatives and bound. By default InfoNCE with
         4096 uniform negatives. `bank_rate`: share of the old row that an update keeps. The bank starts with random
         rows; `method.banks[0].fill(embeddings)` starts it with embeddings of all images, which learns faster. `critic`:
@@ -116,6 +119,7 @@ class IR(Method):
             bank_rate=bank_rate,
             bank_start="random",
             critic=critic,
+            pool=pool,
         )
 
     @property

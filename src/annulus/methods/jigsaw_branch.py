@@ -12,7 +12,7 @@ from annulus.device.device import autocast
 from annulus.device.distributed import local_slice, world_size
 from annulus.device.rng import Drawing, derive, first_weights, generator
 from annulus.encoders.mixed_precision import in_lower
-from annulus.encoders.module_encoder import AnyEncoder, ModuleEncoder
+from annulus.encoders.module_encoder import AnyEncoder
 from annulus.errors import InputError
 from annulus.methods.step import Step
 from annulus.views.jigsaw import CELLS, jigsaw
@@ -43,10 +43,10 @@ class JigsawBranch(Drawing):
             InputError: for a module, whose features before its head are not known.
         """
         super().__init__()
-        if isinstance(encoder, ModuleEncoder):
+        if encoder.width is None:
             raise InputError(
                 "a jigsaw has a second head on the features before the encoder's own, and a module does not say how "
-                "many those are; give an encoder of annulus.build_encoder"
+                "many those are; give an encoder of annulus.build_encoder, or a name such as 'timm/resnet18'"
             )
         self.heads = nn.ModuleList(JigsawHead(encoder.width, dim, seed, name) for name in encoder.names)
         # No CUDA graph: it would be captured while the first branch waits for its backward, which torch refuses.

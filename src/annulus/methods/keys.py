@@ -14,7 +14,7 @@ from annulus.encoders.module_encoder import AnyEncoder
 from annulus.encoders.momentum import Following, momentum_copy
 from annulus.encoders.shuffled_batchnorm import convert, grouped, learning, shuffled
 from annulus.errors import InputError
-from annulus.views.shown import Shown, share
+from annulus.views.batch_share import BatchShare, share
 
 
 class KeyEncoder(Drawing):
@@ -48,7 +48,7 @@ class KeyEncoder(Drawing):
         self.following: Following | None = None
         self.generator = generator(seed, "shuffle")
 
-    def shown(self, batch: int, steps: int) -> list[list[Shown]]:
+    def shown(self, batch: int, steps: int) -> list[list[BatchShare]]:
         """Of the next `steps` batches: this process's images, which are queries, and those of which it makes keys."""
         own = share(batch)
         if self.groups is None or self.own_views:
@@ -56,7 +56,7 @@ class KeyEncoder(Drawing):
         state = self.generator.get_state()
         orders = [shuffled(batch, self.generator)[0] for _ in range(steps)]
         self.generator.set_state(state)  # each is drawn again, for good, in its own step
-        return [[own, Shown(local(order).sort().values, batch)] for order in orders]
+        return [[own, BatchShare(local(order).sort().values, batch)] for order in orders]
 
     @torch.no_grad()
     def forward(self, views: Float[Tensor, "b 3 h w"]) -> tuple[Float[Tensor, "all d"], ...]:

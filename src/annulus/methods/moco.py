@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from annulus.bounds.bound import Estimate
 from annulus.device.distributed import local
 from annulus.device.rng import generator
-from annulus.encoders.module_encoder import AnyEncoder
+from annulus.encoders.module_encoder import AnyEncoder, Pool
 from annulus.methods.contrast_config import END, ContrastConfig, Progress
 from annulus.methods.critics import scaled
 from annulus.methods.keys import KeyEncoder
@@ -20,7 +20,7 @@ from annulus.methods.memory import KeyQueue, most_keys
 from annulus.methods.step import Method, MethodSettings, Setting, Step, side_by_side
 from annulus.negatives.scores import Products
 from annulus.settings import Rows, Share
-from annulus.views.shown import Shown
+from annulus.views.batch_share import BatchShare
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +87,7 @@ class MoCo(Method):
     @classmethod
     def create(
         cls,
-        encoder: nn.Module,
+        encoder: nn.Module | str,
         *,
         images: int,
         dim: int | None = None,
@@ -97,11 +97,14 @@ class MoCo(Method):
         queue: int = 65536,
         shuffle_groups: int = 8,
         keys_per_image: int | None = None,
+        pool: Pool | None = None,
         seed: int = 0,
     ) -> Self:
         """MoCo for your own loop, with the defaults of He et al. 2020, arXiv:1911.05722, Section 3.3 and Algorithm 1.
 
-        `encoder`: an encoder of annulus, or any module that embeds a batch as (batch, dim); then `dim` is needed.
+        `encoder`: an encoder of annulus, or any module that embeds a batch as (batch, dim), or a name such as
+        "timm/resnet18", a network with fresh weights and a linear head; then `dim` is needed. `pool` makes vectors of a
+        module's map, tokens or output object, as in `ModuleEncoder`.
         Training images are numbered from 0 to `images` - 1. `contrast`: negatives and bound. By default InfoNCE with
         the whole queue. `queue`: its keys, at least a batch. `shuffle_groups`: parts of a shuffled batch whose keys are
         normalised apart, 8 as on the paper's 8 GPUs; the batch is a multiple of it, and 1 leaves batch-norm as it is.
@@ -123,9 +126,10 @@ class MoCo(Method):
             temperature=temperature,
             momentum=momentum,
             shuffle_groups=shuffle_groups,
+            pool=pool,
         )
 
-    def shown(self, batch: int, steps: int) -> list[list[Shown]]:
+    def shown(self, batch: int, steps: int) -> list[list[BatchShare]]:
         """Queries of this process's images, and keys of those that come to it when the batch is shuffled."""
         return self.keys.shown(batch, steps)
 

@@ -14,7 +14,7 @@ from annulus.methods.jigsaw_branch import JigsawBranch, both_branches
 from annulus.methods.moco import MoCo, MoCoSettings
 from annulus.methods.step import Setting, Step
 from annulus.settings import Fraction
-from annulus.views.shown import Shown
+from annulus.views.batch_share import BatchShare
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ class MoCoJigsaw(MoCo):
     @classmethod
     def create(
         cls,
-        encoder: nn.Module,
+        encoder: nn.Module | str,
         *,
         images: int,
         dim: int | None = None,
@@ -77,8 +77,9 @@ class MoCoJigsaw(MoCo):
         jigsaw_weight: float = 0.5,
         seed: int = 0,
     ) -> Self:
-        """The method for your own loop: `MoCo.create` of an encoder of annulus, and the jigsaw's share of the loss.
+        """The method for your own loop: `MoCo.create` and the jigsaw's share of the loss.
 
+        `encoder`: an encoder of annulus, or a name such as "timm/resnet18" and `dim`.
         The temperature is that of Tian et al. 2020, arXiv:2005.10243, Figure 11 (with an MLP head). The optimiser takes
         `method.parameters()`: the jigsaw's head is none of the encoder's.
 
@@ -100,7 +101,7 @@ class MoCoJigsaw(MoCo):
             jigsaw_weight=jigsaw_weight,
         )
 
-    def shown(self, batch: int, steps: int) -> list[list[Shown]]:
+    def shown(self, batch: int, steps: int) -> list[list[BatchShare]]:
         """As MoCo's; jigsaws are of this process's images, as queries are."""
         return [[query, key, query] for query, key in super().shown(batch, steps)]
 

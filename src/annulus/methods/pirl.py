@@ -61,7 +61,7 @@ class PIRL(IR):
     @classmethod
     def create(
         cls,
-        encoder: nn.Module,
+        encoder: nn.Module | str,
         *,
         images: int,
         dim: int | None = None,
@@ -72,9 +72,10 @@ class PIRL(IR):
         jigsaw_weight: float = 0.5,
         seed: int = 0,
     ) -> Self:
-        """PIRL for your own loop: `IR.create` of an encoder of annulus, and the jigsaw's share of the loss.
+        """PIRL for your own loop: `IR.create` and the jigsaw's share of the loss.
 
-        The optimiser takes `method.parameters()`: the jigsaw's head is none of the encoder's.
+        `encoder`: an encoder of annulus, or a name such as "timm/resnet18" and `dim`. The optimiser takes
+        `method.parameters()`: the jigsaw's head is none of the encoder's.
 
         Raises:
             InputError: as `IR.create`, and for a plain network, whose pooled features are not known.

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from annulus.device.device import without_autocast
 from annulus.device.distributed import all_gather_with_grad, local
-from annulus.encoders.module_encoder import AnyEncoder
+from annulus.encoders.module_encoder import AnyEncoder, Pool
 from annulus.methods.contrast_config import END, ContrastConfig, Progress
 from annulus.methods.critics import scaled
 from annulus.methods.step import Method, MethodSettings, Setting, Step
@@ -50,7 +50,7 @@ class SimCLR(Method):
 
     >>> network = nn.Sequential(nn.Flatten(), nn.Linear(192, 16))
     >>> method = annulus.SimCLR.create(network, images=100, dim=16)
-    >>> step = method.loss([torch.rand(8, 3, 8, 8), torch.rand(8, 3, 8, 8)], torch.arange(8))
+    >>> step = method.loss([torch.rand(8, 3, 8, 8), torch.rand(8, 3, 8, 8)])  # nothing is stored: no index
     >>> step.estimate.loss.backward()
     """
 
@@ -63,17 +63,20 @@ class SimCLR(Method):
     @classmethod
     def create(
         cls,
-        encoder: nn.Module,
+        encoder: nn.Module | str,
         *,
         images: int,
         dim: int | None = None,
         contrast: ContrastConfig | None = None,
         temperature: float = 0.5,
+        pool: Pool | None = None,
         seed: int = 0,
     ) -> Self:
         """SimCLR for your own loop, with the default of Chen et al. 2020, arXiv:2002.05709, Appendix B.9.
 
-        `encoder`: an encoder of annulus, or any module that embeds a batch as (batch, dim); then `dim` is needed.
+        `encoder`: an encoder of annulus, or any module that embeds a batch as (batch, dim), or a name such as
+        "timm/resnet18", a network with fresh weights and a linear head; then `dim` is needed. `pool` makes vectors of a
+        module's map, tokens or output object, as in `ModuleEncoder`.
         Training images are numbered from 0 to `images` - 1. `contrast`: negatives and bound. By default InfoNCE with
         all views of the batch's other images. For ImageNet the paper takes temperature 0.1.
 
@@ -81,14 +84,20 @@ class SimCLR(Method):
             InputError: when a setting is outside its limits, or the encoder gives no embeddings of `dim` numbers.
         """
         return cls._by_hand(
-            encoder, SimCLRSettings, images, dim, contrast or ContrastConfig(), seed, temperature=temperature
+            encoder, SimCLRSettings, images, dim, contrast or ContrastConfig(), seed, temperature=temperature, pool=pool
         )
 
     def loss(
-        self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"], progress: Progress = END
+        self,
+        views: Sequence[Float[Tensor, "b 3 h w"]],
+        index: Int[Tensor, "all"] | None = None,
+        progress: Progress = END,
     ) -> Step:
-        """Each view against the views of other images, mean over both directions."""
-        self.check(views, index)
+        """Each view against the views of other images, mean over both directions.
+
+        `index` is needed only where negatives or neighbours are chosen by clusters of the training images.
+        """
+        index = self.check(views, index)
         of_parts, pooled = self.embed(torch.cat([*views[:2]]))  # one pass, one batch-norm over both views
         memories = [torch.cat([all_gather_with_grad(each) for each in both.chunk(2)]) for both in of_parts]
         images, batch, count = index.repeat(2), len(index), len(memories[0])

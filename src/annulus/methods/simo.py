@@ -13,14 +13,14 @@ from torch import Tensor, nn
 
 from annulus.device.distributed import local, world_size
 from annulus.encoders.batchnorm import synchronised
-from annulus.encoders.module_encoder import AnyEncoder
+from annulus.encoders.module_encoder import AnyEncoder, Pool, as_encoder
 from annulus.methods.contrast_config import END, ContrastConfig, Progress
 from annulus.methods.critics import scaled
 from annulus.methods.keys import KeyEncoder
 from annulus.methods.step import Method, MethodSettings, Setting, Step
 from annulus.negatives.scores import Products
 from annulus.settings import Rows, Share
-from annulus.views.shown import Shown
+from annulus.views.batch_share import BatchShare
 
 log = logging.getLogger("annulus")
 
@@ -68,10 +68,9 @@ class SiMo(Method):
     >>> network = nn.Sequential(nn.Flatten(), nn.Linear(192, 16))
     >>> bound = annulus.bounds.InfoNCE(eqco_alpha=65536.0)
     >>> method = annulus.methods.SiMo.create(network, images=100, dim=16, contrast=annulus.ContrastConfig(bound=bound))
-    >>> index = torch.arange(8)
-    >>> step = method.loss([torch.rand(8, 3, 8, 8), torch.rand(8, 3, 8, 8)], index)
+    >>> step = method.loss([torch.rand(8, 3, 8, 8), torch.rand(8, 3, 8, 8)])  # nothing is stored: no index
     >>> step.estimate.loss.backward()
-    >>> method.after_step(index, step)  # after the optimiser's step: moves the key encoder
+    >>> method.after_step(None, step)  # after the optimiser's step: moves the key encoder
     """
 
     def __init__(self, encoder: AnyEncoder, params: SiMoSettings, setting: Setting) -> None:
@@ -88,7 +87,7 @@ class SiMo(Method):
     @classmethod
     def create(
         cls,
-        encoder: nn.Module,
+        encoder: nn.Module | str,
         *,
         images: int,
         dim: int | None = None,
@@ -97,11 +96,14 @@ class SiMo(Method):
         momentum: float = 0.999,
         batch_norm: Literal["sync", "shuffle"] = "sync",
         shuffle_groups: int = 8,
+        pool: Pool | None = None,
         seed: int = 0,
     ) -> Self:
         """SiMo for your own loop, with the defaults of Zhu et al. 2020, arXiv:2010.01929, Section 3.
 
-        `encoder`: an encoder of annulus, or any module that embeds a batch as (batch, dim); then `dim` is needed.
+        `encoder`: an encoder of annulus, or any module that embeds a batch as (batch, dim), or a name such as
+        "timm/resnet18", a network with fresh weights and a linear head; then `dim` is needed. `pool` makes vectors of a
+        module's map, tokens or output object, as in `ModuleEncoder`.
         Training images are numbered from 0 to `images` - 1. `contrast`: negatives and bound. By default InfoNCE with
         all other keys of the batch; the paper adds EqCo's margin: bound=annulus.bounds.InfoNCE(eqco_alpha=65536.0).
         `batch_norm`: "sync" of several processes replaces the batch-norm layers of `encoder` too, around their weights.
@@ -109,7 +111,8 @@ class SiMo(Method):
         Raises:
             InputError: when a setting is outside its limits, or the encoder gives no embeddings of `dim` numbers.
         """
-        if batch_norm == "sync" and world_size() > 1 and isinstance(encoder, nn.Module):
+        encoder, dim = as_encoder(encoder, dim, seed, pool)
+        if batch_norm == "sync" and world_size() > 1:
             encoder = synchronised(encoder)
         return cls._by_hand(
             encoder,
@@ -124,15 +127,21 @@ class SiMo(Method):
             shuffle_groups=shuffle_groups,
         )
 
-    def shown(self, batch: int, steps: int) -> list[list[Shown]]:
+    def shown(self, batch: int, steps: int) -> list[list[BatchShare]]:
         """Queries of this process's images, and keys of those that come to it when the batch is shuffled."""
         return self.keys.shown(batch, steps)
 
     def loss(
-        self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"], progress: Progress = END
+        self,
+        views: Sequence[Float[Tensor, "b 3 h w"]],
+        index: Int[Tensor, "all"] | None = None,
+        progress: Progress = END,
     ) -> Step:
-        """Each query against its key and the keys of other images in the batch."""
-        self.check(views, index)
+        """Each query against its key and the keys of other images in the batch.
+
+        `index` is needed only where negatives or neighbours are chosen by clusters of the training images.
+        """
+        index = self.check(views, index)
         queries, pooled = self.embed(views[0])
         keys = self.keys(views[1])
         # Column i holds image i's key: each query's own, and its positive.
@@ -149,7 +158,7 @@ class SiMo(Method):
         ]
         return Step(reduce(add, estimates), queries[0], pooled=pooled)
 
-    def after_step(self, index: Int[Tensor, "all"], step: Step, *, follow: bool = True) -> None:
+    def after_step(self, index: Int[Tensor, "all"] | None, step: Step, *, follow: bool = True) -> None:
         """Let the key encoder follow."""
         if follow:
             self.keys.follow(self.encoder)

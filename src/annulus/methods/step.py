@@ -15,12 +15,12 @@ from annulus.device.checks import require, require_range
 from annulus.device.compiling import compiled, replayed
 from annulus.device.device import autocast
 from annulus.device.distributed import world_size
-from annulus.encoders.module_encoder import AnyEncoder, as_encoder
-from annulus.errors import InputError, shown
+from annulus.encoders.module_encoder import AnyEncoder, Pool, as_encoder
+from annulus.errors import InputError, abridge
 from annulus.methods.contrast import Contrast
 from annulus.methods.contrast_config import END, ContrastConfig, Progress
 from annulus.settings import Section, Share, Temperature, Width
-from annulus.views.shown import Shown, share
+from annulus.views.batch_share import BatchShare, share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,15 +106,15 @@ class Method(nn.Module):
         self.encoder, self.params, self.images = encoder, params, setting.images
         # For steps: what is embedded beside them has other sizes.
         self._seen = replayed(compiled(encoder.embeddings_and_pooled), encoder)
+        of_all = setting.contrast, setting.images, setting.seed, setting.device
         self.contrasts = nn.ModuleList(
-            Contrast(setting.contrast, setting.images, setting.seed, setting.device, name, self.queries_per_image)
-            for name in encoder.names
+            Contrast(*of_all, name, self.queries_per_image, params.temperature) for name in encoder.names
         )
 
     @classmethod
     def _by_hand(
         cls,
-        network: nn.Module,
+        network: nn.Module | str,
         kind: type[MethodSettings],
         images: int,
         dim: int | None,
@@ -122,21 +122,30 @@ class Method(nn.Module):
         seed: int,
         queue: int = 0,
         keys_per_image: int | None = None,
+        pool: Pool | None = None,
         **settings: Any,
     ) -> Self:
         """The method for a loop of one's own, on the network's device.
 
         Raises:
-            InputError: when a setting is outside its limits, or the network gives no embeddings of `dim` numbers.
+            InputError: when a setting is outside its limits, or the network gives no embeddings of `dim` numbers; under
+                torch.inference_mode, or for a network that was created there.
         """
         for name, number, least in (("images", images, 1), ("seed", seed, 0), ("queue", queue, 0)):
             if not isinstance(number, Integral) or number < least:
-                given = shown(number) if isinstance(number, int | float | str | None) else f"a {type(number).__name__}"
+                given = (
+                    abridge(number) if isinstance(number, int | float | str | None) else f"a {type(number).__name__}"
+                )
                 many = "how many, such as len(images)" if name == "images" else "a whole number"
                 raise InputError(f"{name} {given}: give {many}, {least} or more")
         if not isinstance(contrast, ContrastConfig):
             raise InputError(f"contrast is a {type(contrast).__name__}; give annulus.ContrastConfig(SAMPLER, ...)")
-        encoder, width = as_encoder(network, dim)
+        encoder, width = as_encoder(network, dim, seed, pool)
+        if torch.is_inference_mode_enabled() or any(weight.is_inference() for weight in encoder.parameters()):
+            raise InputError(
+                f"{cls.__name__} or its network is created under torch.inference_mode, whose tensors never learn; "
+                "create both outside of it"
+            )
         drawn: Literal["sampled", "all"] = "all" if contrast.negatives == "all" else "sampled"
         # `warmup` and `head` are for who trains and who builds the encoder; a method reads neither.
         made = kind(negatives=drawn, embedding_dim=width, warmup=0.0, head="linear", **settings)
@@ -145,12 +154,13 @@ class Method(nn.Module):
         least = images // 2 + 1
         return cls(encoder, made, Setting(contrast, images, least, queue, seed, device, True, keys_per_image))
 
-    def check(self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"]) -> None:
-        """Refuse what is no batch.
+    def check(self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"] | None) -> Int[Tensor, "all"]:
+        """Checks a batch and returns its `index`; without one, where nothing is stored, the places in the batch.
 
         Raises:
             InputError: unless `views` are as many tensors of floats as the method sees, and `index` numbers the batch's
-                images, each once where the batch holds the negatives.
+                images, each once where the batch holds the negatives; without an index where images are stored, or are
+                in clusters.
         """
         if not isinstance(views, Tensor | Sequence):
             raise InputError(f"views are a {type(views).__name__}; {type(self).__name__} takes a list of {self.views}")
@@ -166,7 +176,10 @@ class Method(nn.Module):
         types = [str(each.dtype).removeprefix("torch.") for each in views[: self.views] if not each.is_floating_point()]
         if types:
             raise InputError(f"views are {' and '.join(types)}; give floats in [0, 1], such as images.float() / 255")
-        if not isinstance(index, Tensor) or index.dtype not in (torch.int32, torch.int64) or index.ndim != 1:
+        anonymous = index is None and not self.needs_index
+        if anonymous:
+            index = torch.arange(len(views[0]) * world_size(), device=views[0].device)
+        elif not isinstance(index, Tensor) or index.dtype not in (torch.int32, torch.int64) or index.ndim != 1:
             kind = f"{index.dtype} of {index.ndim} axes" if isinstance(index, Tensor) else f"a {type(index).__name__}"
             raise InputError(f"index is {kind}; give the images' numbers among the training images, a tensor (batch,)")
         batches, least = [len(each) * world_size() for each in views[: self.views]], 2 if self.memory == "batch" else 1
@@ -177,6 +190,8 @@ class Method(nn.Module):
                 f"the batch its views and its number, {least} or more images"
                 + ("; index is of the whole batch, in rank order, by torch.distributed.all_gather" if of_all else "")
             )
+        if anonymous:
+            return index
         expected = f"number the training images from 0 to {self.images - 1}"
         require_range("index", index, 0, self.images, expected)
         if self.memory == "batch":
@@ -186,6 +201,12 @@ class Method(nn.Module):
                 lambda: f"index holds image {index.mode().values} {(index == index.mode().values).sum()} times",
                 f"negatives of {type(self).__name__} are the batch's other images: draw a batch without replacement",
             )
+        return index
+
+    @property
+    def needs_index(self) -> bool:
+        """True if something is stored of an image, or clusters of the training images choose its negatives."""
+        return self.memory != "batch" or any(contrast.reads_images for contrast in self.contrasts)
 
     @property
     def stored_parts(self) -> Sequence[Float[Tensor, "n d"]] | None:
@@ -216,7 +237,7 @@ class Method(nn.Module):
         )
         return embeddings, found[len(self.contrasts) :]
 
-    def shown(self, batch: int, steps: int) -> list[list[Shown]]:
+    def shown(self, batch: int, steps: int) -> list[list[BatchShare]]:
         """Images that each view of this process shows, in the batches of the next `steps` steps."""
         return [[share(batch)] * self.views] * steps
 
@@ -238,19 +259,43 @@ class Method(nn.Module):
             for contrast, part in zip(self.contrasts, reversed(parts), strict=True):
                 contrast.cluster(part, epoch)
 
+    def set_classes(self, labels: Int[Tensor, "images"]) -> None:
+        """Sets the class of each training image, for samplers and neighbours of classes: an oracle, or SupCon.
+
+        Raises:
+            InputError: unless there is a whole number, 0 or more, for each training image.
+        """
+        for contrast in self.contrasts:
+            contrast.set_classes(labels)
+
     def _parts(self, embeddings: Float[Tensor, "images d"]) -> Sequence[Float[Tensor, "images e"]]:
         if not isinstance(embeddings, Tensor) or embeddings.ndim != 2:
             kind = tuple(embeddings.shape) if isinstance(embeddings, Tensor) else type(embeddings).__name__
             raise InputError(f"embed() gives {kind}; give the embeddings ({self.images}, d) of all training images")
         return embeddings.chunk(len(self.contrasts), dim=1)
 
-    def loss(
-        self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"], progress: Progress = END
+    def forward(
+        self,
+        views: Sequence[Float[Tensor, "b 3 h w"]],
+        index: Int[Tensor, "all"] | None = None,
+        progress: Progress = END,
     ) -> Step:
-        """The estimate of views of the images `index`; of several processes, `views` are what this one has `shown`."""
+        """Returns `loss(views, index, progress)`.
+
+        A wrapper of a module sees its calls alone: DistributedDataParallel, accelerate, torch.compile, forward hooks.
+        """
+        return self.loss(views, index, progress)
+
+    def loss(
+        self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"] | None, progress: Progress = END
+    ) -> Step:
+        """The estimate of views of the images `index`; of several processes, `views` are what this one has `shown`.
+
+        `index` may be None where nothing is stored (SimCLR, SiMo) and no images are in clusters.
+        """
         raise NotImplementedError
 
-    def after_step(self, index: Int[Tensor, "all"], step: Step, *, follow: bool = True) -> None:
+    def after_step(self, index: Int[Tensor, "all"] | None, step: Step, *, follow: bool = True) -> None:
         """After the optimiser's step: backward still needs what the scores were made from.
 
         Where several batches make one optimiser's step, call this for each, and with `follow=False` for all but the

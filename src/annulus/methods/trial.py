@@ -9,17 +9,17 @@ from torch import Tensor
 
 from annulus.bounds.bound import Bound, Estimate
 from annulus.device.distributed import world_size
-from annulus.device.trial import naming, usual
+from annulus.device.trial_contexts import naming, usual
 from annulus.errors import InputError
 from annulus.negatives.by_rank import Count
-from annulus.negatives.clusters import Clusters
-from annulus.negatives.draws import Shared
+from annulus.negatives.clusters import Clustering, Clusters
+from annulus.negatives.random_numbers import Shared
 from annulus.negatives.samplers import Sampler
 from annulus.negatives.selection import Selection
 
 ROWS, REPEATS, COLUMNS, DRAWN = 4, 128, 256, 8  # 1,024 draws for each of 4 rows of scores
 FAR = 10.0  # standard deviations of chi-squared: such is the draw by weights that vary by half of their mean
-QUERIES, NEGATIVES, APART, NATS = 32, 15, 50.0, 1e-3  # of a bound
+QUERIES, NEGATIVES, APART, NATS, TEMPERATURE = 32, 15, 50.0, 1e-3, 0.02  # of a bound
 
 
 @usual()
@@ -76,7 +76,8 @@ def try_bound(bound: Bound) -> None:
         advice = "both are functions of scores or numbers of them, and tensors"
         with naming(f"the loss or ceiling of {name}", "scores", advice):
             try:
-                found = bound.begin().estimate(positives, negatives, 0.5, counts, lambda every=every: every)
+                begun = bound.at(TEMPERATURE).begin()
+                found = begun.estimate(positives, negatives, 0.5, counts, lambda every=every: every)
             except InputError:  # such as alpha above the number of candidates, which is small here
                 return
         _check_parts(found, name, where)
@@ -141,7 +142,8 @@ def _asked(
     clusters = None
     if clustering is not None:
         each = torch.arange(COLUMNS, dtype=torch.int32)[None]
-        columns = each if clustering == "images" else each.repeat(clustering.runs, 1) % min(clustering.clusters, 8)
+        runs, count = (clustering.runs, min(clustering.clusters, 8)) if isinstance(clustering, Clustering) else (1, 8)
+        columns = each if clustering == "images" else each.repeat(runs, 1) % count
         clusters = Clusters(columns, columns[:, own])
     advice = (
         "its generator is for the functions of annulus.negatives, such as draw_weighted, ring and fractions; where "

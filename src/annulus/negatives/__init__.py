@@ -1,9 +1,10 @@
-"""Negative sampling, neighbour selection, and how both begin: annealing."""
+"""Negative samplers, neighbours as further positives, and annealing."""
 
 from annulus.negatives.annealing import (
     AdaptiveEpochAnnealing,
     AdaptiveStepAnnealing,
     ConstantAnnealing,
+    CosineTemperature,
     LinearAnnealing,
     StepAnnealing,
 )
@@ -11,8 +12,10 @@ from annulus.negatives.by_cluster import cave
 from annulus.negatives.by_rank import ball, ring, uniform
 from annulus.negatives.by_weight import draw_weighted
 from annulus.negatives.clusters import Clusters
-from annulus.negatives.draws import fractions
-from annulus.negatives.neighbours import CloseNeighbours, ClusterNeighbours
+from annulus.negatives.mochi import MoCHi
+from annulus.negatives.neighbours import ClassNeighbours, CloseNeighbours, ClusterNeighbours, NearestRow
+from annulus.negatives.other_class import OtherClass
+from annulus.negatives.random_numbers import fractions
 from annulus.negatives.samplers import Ball, Cave, Ring, Sampler, Uniform
 from annulus.negatives.selection import Selection
 
@@ -21,11 +24,16 @@ __all__ = [
     "AdaptiveStepAnnealing",
     "Ball",
     "Cave",
+    "ClassNeighbours",
     "CloseNeighbours",
     "ClusterNeighbours",
     "Clusters",
     "ConstantAnnealing",
+    "CosineTemperature",
     "LinearAnnealing",
+    "MoCHi",
+    "NearestRow",
+    "OtherClass",
     "Ring",
     "Sampler",
     "Selection",
@@ -44,4 +52,6 @@ SAMPLERS = {  # by their keys in params.yaml
     "ball": Ball,
     "ring": Ring,
     "cave": Cave,
+    "other-class": OtherClass,
+    "mochi": MoCHi,
 }

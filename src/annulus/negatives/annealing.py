@@ -1,4 +1,4 @@
-"""Annealing: progress of the negatives from all other columns (0) to the sampler's own set (1).
+"""Annealing policies: progress of the negatives from all other columns (0) to the sampler's set (1), or temperature.
 
 Source: Wu et al. 2020, arXiv:2010.02037, Appendix E ("Exploring annealing policies").
 """
@@ -8,7 +8,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-from annotated_types import Gt, Le
+from annotated_types import Ge, Gt, Le
 
 from annulus.errors import InputError
 from annulus.settings import Section, Steps
@@ -17,35 +17,39 @@ PartOfTraining = Annotated[float, Gt(0), Le(1)]
 
 
 class Annealing(Section):
-    """Base of all policies. `begin` gives what a run moves; a policy without a memory is its own."""
+    """Base class of annealing policies. `begin` returns the progress of a run: the policy itself if it has no state."""
 
-    watches_loss: ClassVar = False  # whether `after_step` must see every loss, which on a GPU waits for the step
-    watches_accuracy: ClassVar = False  # whether `after_epoch` must see the validation accuracy
+    watches_loss: ClassVar = False  # True: `after_step` needs every loss, for which the host waits for a GPU
+    watches_accuracy: ClassVar = False  # True: `after_epoch` needs the validation accuracy
 
     def begin(self) -> "Annealing | AdaptiveProgress":
-        """The policy at the start of training."""
+        """Returns the progress at the start of training."""
         return self
 
     def progress(self, training: float) -> float:
-        """Progress in [0, 1] when this share of training, in [0, 1), is done."""
+        """Progress in [0, 1] at this share of training, in [0, 1)."""
         raise NotImplementedError
 
+    def temperature(self, training: float) -> float:
+        """Multiple of the method's temperature at this share of training."""
+        return 1.0
+
     def after_step(self, loss_nats: float) -> None:
-        """Let the policy see a training loss."""
+        """Observes a training loss."""
 
     def after_epoch(self, validation_percent: float | None) -> None:
-        """Let the policy see a validation accuracy."""
+        """Observes a validation accuracy."""
 
     def state_dict(self) -> dict[str, Any]:
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on where the saved policy stopped."""
+        """Continues from a saved state."""
 
 
 @dataclass(frozen=True)
 class ConstantAnnealing(Annealing):
-    """The sampler's own set from the start.
+    """Progress 1 from the start: the sampler's set.
 
     Source: Wu et al. 2020, arXiv:2010.02037, Appendix E ("Exploring annealing policies").
 
@@ -59,7 +63,7 @@ class ConstantAnnealing(Annealing):
 
 @dataclass(frozen=True)
 class LinearAnnealing(Annealing):
-    """In a straight line until this share of training is done.
+    """Linear progress, complete at the share `until` of training.
 
     Source: Wu et al. 2020, arXiv:2010.02037, Appendix E ("Exploring annealing policies").
 
@@ -76,7 +80,7 @@ class LinearAnnealing(Annealing):
 
 @dataclass(frozen=True)
 class StepAnnealing(Annealing):
-    """In equal steps until this share of training is done.
+    """Progress in equal steps, complete at the share `until` of training.
 
     Source: Wu et al. 2020, arXiv:2010.02037, Appendix E ("Exploring annealing policies").
 
@@ -94,7 +98,7 @@ class StepAnnealing(Annealing):
 
 @dataclass(frozen=True)
 class AdaptiveEpochAnnealing(Annealing):
-    """One `delta` further each epoch whose validation accuracy beats the mean of its last `window` values.
+    """Adds `delta` after each epoch whose validation accuracy is above the mean of its last `window` values.
 
     Source: Wu et al. 2020, arXiv:2010.02037, Appendix E ("Exploring annealing policies").
 
@@ -115,7 +119,7 @@ class AdaptiveEpochAnnealing(Annealing):
 
 @dataclass(frozen=True)
 class AdaptiveStepAnnealing(Annealing):
-    """One `delta` further each step whose training loss is below the mean of its last `window` values.
+    """Adds `delta` after each step whose training loss is below the mean of its last `window` values.
 
     Source: Wu et al. 2020, arXiv:2010.02037, Appendix E ("Exploring annealing policies").
 
@@ -134,11 +138,37 @@ class AdaptiveStepAnnealing(Annealing):
         return AdaptiveProgress(self.delta, self.window, "loss")
 
 
-class AdaptiveProgress:
-    """One `delta` further when what is watched is better than the mean of its last `window` values, and not otherwise.
+@dataclass(frozen=True)
+class CosineTemperature(Annealing):
+    """Temperatures from `highest` times the method's down to the method's and back, `periods` times in training.
 
-    The loss is watched after each step, the validation accuracy after each epoch. The paper prints a move back where
-    the value is no better; here progress holds.
+    The multiple is 1 + (highest - 1)/2 (1 + cos(2 pi periods training)). The negatives are the sampler's set from the
+    start.
+
+    In the authors' code a period has 400 of 2,000 epochs.
+
+    Source: Kukleva et al. 2023, arXiv:2303.13664, Section 3.
+
+    >>> annealing = annulus.negatives.CosineTemperature(highest=10.0, periods=2.0)
+    >>> [round(annealing.temperature(training), 6) for training in (0.0, 0.125, 0.25, 0.5)]
+    [10.0, 5.5, 1.0, 10.0]
+    """
+
+    highest: Annotated[float, Ge(1), Le(1000)]
+    periods: Annotated[float, Gt(0), Le(10**6)]
+
+    def progress(self, training: float) -> float:
+        return 1.0
+
+    def temperature(self, training: float) -> float:
+        return 1 + (self.highest - 1) / 2 * (1 + math.cos(2 * math.pi * self.periods * training))
+
+
+class AdaptiveProgress:
+    """Adds `delta` to the progress if the watched value is better than the mean of its last `window` values.
+
+    The loss is watched after each step, the validation accuracy after each epoch. In the paper, progress moves back if
+    the value is not better; here it stays.
     """
 
     def __init__(self, delta: float, window: int, watches: Literal["loss", "accuracy"]) -> None:
@@ -150,6 +180,9 @@ class AdaptiveProgress:
     def progress(self, training: float) -> float:
         return self.reached
 
+    def temperature(self, training: float) -> float:
+        return 1.0
+
     def after_step(self, loss_nats: float) -> None:
         if self.watches_loss:
             self._observe(-loss_nats)
@@ -157,7 +190,7 @@ class AdaptiveProgress:
     def after_epoch(self, validation_percent: float | None) -> None:
         if self.watches_accuracy:
             if validation_percent is None:
-                raise InputError("validation_percent None: adaptive annealing by epochs waits for an accuracy; give it")
+                raise InputError("validation_percent None: adaptive annealing by epochs needs an accuracy; give it")
             self._observe(validation_percent)
 
     def _observe(self, score: float) -> None:
@@ -180,4 +213,5 @@ ANNEALS = {  # by their keys in params.yaml
     "step": StepAnnealing,
     "adaptive-epoch": AdaptiveEpochAnnealing,
     "adaptive-step": AdaptiveStepAnnealing,
+    "temperature": CosineTemperature,
 }

@@ -1,22 +1,22 @@
-"""The columns of given ranks by bisection in Triton: `annulus.negatives.threshold` on a GPU, without a sort.
+"""Selection of a range of ranks by bisection in Triton: `annulus.negatives.threshold` on a GPU, without a sort.
 
-A score's key is an integer of 32 bits in the scores' order. The ranks end at two borders: the keys of the last one and
-of the one before the first. A sample of the columns brackets each border. One reading of all scores counts the
-keys above each bracket and keeps those within; bisection among these finds the border. A second reading lists the
-members by column.
+A score's key is an integer of 32 bits in the scores' order. The ranks end at two borders: the keys of the last rank and
+of the rank before the first. A sample of the columns brackets each border. A first pass over all scores counts the keys
+above each bracket and collects the keys within; bisection of these yields the border. A second pass lists the members
+by column.
 
-A border that lies outside its bracket, as one in ten thousand does, is bisected over all columns: exact as well, and
-slower. So are those of a query whose brackets hold more keys than there is room for, as where many scores are equal.
+A border outside its bracket, one in ten thousand, is bisected over all columns: exact too, and slower. The same holds
+for a query whose brackets hold more keys than the memory has room for, for example if many scores are equal.
 
-Several programs read a query's scores, each a part. Kept keys lie in the order in which programs end, which changes no
-count: the same scores give the same columns on every run.
+Several programs read a query's scores, each a part. The order of the collected keys depends on the order in which
+programs end. The counts do not, so the same scores give the same columns on every run.
 
-Beyond the scores this needs 4 bytes for each member, and 8 for each kept key: of a ring of 1 to 10 % of the columns, a
-third of the scores' own bytes, and from 262,144 columns on a fifth.
+Beyond the scores this takes 4 bytes for each member and 8 for each collected key: for a ring of 1 to 10 % of the
+columns a third of the scores' bytes, and from 262,144 columns on a fifth.
 """
 
 import math
-from typing import no_type_check  # Triton compiles a kernel's own source, and a checker around it would hide that
+from typing import no_type_check  # Triton compiles a kernel's source, which a type checker around it would hide
 
 import torch
 import triton
@@ -26,29 +26,30 @@ from torch import Tensor
 
 from annulus.device.machine_code import Form
 
-SAMPLE, LARGE_SAMPLE = 2048, 8192  # columns: the second of MANY
+SAMPLE, LARGE_SAMPLE = 2048, 8192  # columns of a sample: the second from MANY columns on
 MANY = 2**18
-DEVIATIONS = 4  # of a sample's rank, that a bracket reaches to each side; of the number of keys within, what has room
+DEVIATIONS = 4  # standard deviations: of a sample's rank to each side of a bracket, and of the number of collected keys
 TILE = 512  # columns that a program reads at a time
-KEPT_WARPS, LISTED_WARPS = 4, 1  # threads of the programs that read, by 32
-CHUNK, CHUNK_WARPS = 2048, 8  # the same where there are few programs
-PROGRAMS = 8192  # that a reading is split into, where there are columns enough: several for each of a GPU's processors
-PARTS = 32  # at most, of a query's columns
+COLLECTED_WARPS, LISTED_WARPS = 4, 1  # threads of the programs that read, by 32
+CHUNK, CHUNK_WARPS = 2048, 8  # columns and warps of the kernels with few programs
+PROGRAMS = 8192  # of a pass at most: several for each of a GPU's processors
+PARTS = 32  # of a query's columns at most
 
-# Keys of a query's own columns and of NaN: below those of all scores, -inf included. No key is the highest.
+# LOWEST is the key of own columns and of NaN, below the keys of all scores, -inf included. No score has HIGHEST.
 LOWEST, HIGHEST = tl.constexpr(0), tl.constexpr(0xFFFFFFFF)
 PAIR = tl.constexpr(1 << 16)  # two counts share an integer
 
-# A query's work, in integers of 32 bits: two brackets, the number of kept keys, two borders; for each border, by part,
-# how many keys are above its bracket, and within; the same above the border, and equal to it; kept keys; their columns.
-KEPT, BORDERS, COUNTS = tl.constexpr(4), tl.constexpr(5), tl.constexpr(8)
+# A query's work, in integers of 32 bits: two brackets; the number of collected keys; two borders; for each border, by
+# part, the counts of keys above its bracket and within it; the counts above the border and equal to it; the collected
+# keys; their columns.
+COLLECTED, BORDERS, COUNTS = tl.constexpr(4), tl.constexpr(5), tl.constexpr(8)
 
 
 @triton.jit
 @no_type_check
 def _keys(scores, own, width, columns, count):
-    """The keys of a query's columns, uint32; whatever is beyond the last column gets some key."""
-    # -0 becomes 0, which it equals.
+    """The keys of a query's columns, uint32; arbitrary beyond the last column."""
+    # -0 becomes 0: the two are equal.
     score = tl.load(scores + columns, mask=columns < count, other=0.0).to(tl.float32) + 0.0
     bits = score.to(tl.uint32, bitcast=True)
     negative = (bits >> 31) != 0
@@ -62,21 +63,21 @@ def _keys(scores, own, width, columns, count):
 @triton.jit
 @no_type_check
 def _key(stored):
-    """Keys that were stored."""
+    """The keys of stored integers."""
     return stored.to(tl.uint32, bitcast=True)
 
 
 @triton.jit
 @no_type_check
 def _length(count, PARTS: tl.constexpr, TILE: tl.constexpr):
-    """The columns of each part but the last ones."""
+    """Number of columns of a part; the last parts may have fewer."""
     return tl.cdiv(tl.cdiv(count, TILE), PARTS) * TILE
 
 
 @triton.jit
 @no_type_check
 def _stretch(count, part, PARTS: tl.constexpr, TILE: tl.constexpr):
-    """The columns of a part: tiles from the first one on, up to the second."""
+    """The columns of a part, from the first returned number up to the second."""
     length = _length(count, PARTS, TILE)
     start = part * length
     return start, tl.minimum(start + length, count)
@@ -88,18 +89,18 @@ def _bracketed(
     scores, own, work, stride, size, width, count, low_0, high_0, low_1, high_1,
     PARTS: tl.constexpr, SAMPLE: tl.constexpr,
 ):  # fmt: skip
-    """Both brackets of a query's borders, two keys each: those of these ranks in a sample, found bit by bit."""
+    """Computes both brackets of a query's borders, two keys each: the keys of these ranks in a sample, bit by bit."""
     query, ends = tl.program_id(0).to(tl.int64), tl.arange(0, 4)
     work += query * size
     columns = (tl.arange(0, SAMPLE).to(tl.int64) * count // SAMPLE).to(tl.int32)
     keys = _keys(scores + query * stride, own + query * width, width, columns, count)
     ranks = tl.where(ends < 2, tl.where(ends == 0, low_0, high_0), tl.where(ends == 2, low_1, high_1))
-    found = tl.zeros([4], tl.uint32)
+    bracket_keys = tl.zeros([4], tl.uint32)
     for bit in range(32):
-        tried = found | (tl.full([4], 1 << 31, tl.uint32) >> bit)
-        found = tl.where(_reaching(keys, keys >= 0, tried) >= ranks, tried, found)
-    tl.store(work + ends, found.to(tl.int32, bitcast=True))
-    tl.store(work + KEPT, 0)
+        tried = bracket_keys | (tl.full([4], 1 << 31, tl.uint32) >> bit)
+        bracket_keys = tl.where(_reaching(keys, keys >= 0, tried) >= ranks, tried, bracket_keys)
+    tl.store(work + ends, bracket_keys.to(tl.int32, bitcast=True))
+    tl.store(work + COLLECTED, 0)
     places = tl.arange(0, 4 * PARTS)
     tl.store(work + COUNTS + 4 * PARTS + places, tl.zeros_like(places))
 
@@ -107,7 +108,7 @@ def _bracketed(
 @triton.jit
 @no_type_check
 def _reaching(keys, there, tried):
-    """Counts of the keys that are there and reach each threshold."""
+    """Counts the keys that are there and reach each threshold."""
     return tl.sum((there[None, :] & (keys[None, :] >= tried[:, None])).to(tl.int32), axis=1)
 
 
@@ -116,35 +117,35 @@ def _reaching(keys, there, tried):
 def _kept(
     scores, own, work, stride, size, width, count, room, PARTS: tl.constexpr, TILE: tl.constexpr
 ):  # fmt: skip
-    """Of one part: how many keys are above each bracket and how many within, which are counted and kept."""
+    """Counts the keys of a part above and within each bracket, and collects the keys within."""
     query, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
     scores += query * stride
     own += query * width
     work += query * size
     low_0, high_0 = _key(tl.load(work)), _key(tl.load(work + 1))
     low_1, high_1 = _key(tl.load(work + 2)), _key(tl.load(work + 3))
-    of_0, of_1 = tl.zeros([TILE], tl.int32), tl.zeros([TILE], tl.int32)
+    counts_0, counts_1 = tl.zeros([TILE], tl.int32), tl.zeros([TILE], tl.int32)
     start, end = _stretch(count, part, PARTS, TILE)
     for tile in range(start, end, TILE):
         columns = tile + tl.arange(0, TILE)
         keys = _keys(scores, own, width, columns, count)
         there = columns < count
         in_0, in_1 = there & (keys >= low_0) & (keys <= high_0), there & (keys >= low_1) & (keys <= high_1)
-        of_0 += (there & (keys > high_0)).to(tl.int32) * PAIR + in_0.to(tl.int32)
-        of_1 += (there & (keys > high_1)).to(tl.int32) * PAIR + in_1.to(tl.int32)
+        counts_0 += (there & (keys > high_0)).to(tl.int32) * PAIR + in_0.to(tl.int32)
+        counts_1 += (there & (keys > high_1)).to(tl.int32) * PAIR + in_1.to(tl.int32)
         within = (in_0 | in_1).to(tl.int32)
-        found = tl.sum(within)
-        if found > 0:
-            place = tl.atomic_add(work + KEPT, found) + tl.cumsum(within) - 1
+        within_count = tl.sum(within)
+        if within_count > 0:
+            place = tl.atomic_add(work + COLLECTED, within_count) + tl.cumsum(within) - 1
             fits = (within > 0) & (place < room)
-            kept = work + COUNTS + 8 * PARTS + place
-            tl.store(kept, keys.to(tl.int32, bitcast=True), mask=fits)
-            tl.store(kept + room, columns, mask=fits)
+            slot = work + COUNTS + 8 * PARTS + place
+            tl.store(slot, keys.to(tl.int32, bitcast=True), mask=fits)
+            tl.store(slot + room, columns, mask=fits)
     counts = work + COUNTS + part
-    tl.store(counts, tl.sum(of_0 // PAIR))
-    tl.store(counts + PARTS, tl.sum(of_0 % PAIR))
-    tl.store(counts + 2 * PARTS, tl.sum(of_1 // PAIR))
-    tl.store(counts + 3 * PARTS, tl.sum(of_1 % PAIR))
+    tl.store(counts, tl.sum(counts_0 // PAIR))
+    tl.store(counts + PARTS, tl.sum(counts_0 % PAIR))
+    tl.store(counts + 2 * PARTS, tl.sum(counts_1 // PAIR))
+    tl.store(counts + 3 * PARTS, tl.sum(counts_1 % PAIR))
 
 
 @triton.jit(do_not_specialize=["size", "width", "count", "room", "first", "last"])
@@ -153,13 +154,12 @@ def _bisected(
     scores, own, work, stride, size, width, count, room, first, last,
     PARTS: tl.constexpr, TILE: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
-    """One border: the highest key that as many keys as its rank reach. And how many keys of each part are above it, and
-    how many equal it."""
+    """Computes a border, the highest key that `rank` keys reach, and counts each part's keys above and equal."""
     query, side = tl.program_id(0).to(tl.int64), tl.program_id(1)
     scores += query * stride
     own += query * width
     work += query * size
-    keys_kept = work + COUNTS + 8 * PARTS
+    collected_keys = work + COUNTS + 8 * PARTS
     rank = tl.where(side == 0, last, first)
     counts, parts = work + COUNTS + side * (2 * PARTS), tl.arange(0, PARTS)
     above_parts = tl.load(counts + parts)
@@ -168,20 +168,20 @@ def _bisected(
     holds = (above < rank) & (rank <= above + within)
     low, high = tl.where(holds, low, LOWEST).to(tl.uint32), tl.where(holds, high, HIGHEST).to(tl.uint32)
     low = tl.where(rank == 0, HIGHEST, low).to(tl.uint32)
-    all_kept = tl.load(work + KEPT)
-    among_kept = holds & (all_kept <= room)
-    kept_count, column_count = tl.where(among_kept, all_kept, 0), tl.where(among_kept | (rank == 0), 0, count)
-    top, beyond = high, tl.where(among_kept, above, 0)  # keys above the bracket are counted, and not among the kept
+    total = tl.load(work + COLLECTED)
+    in_collected = holds & (total <= room)
+    key_count, column_count = tl.where(in_collected, total, 0), tl.where(in_collected | (rank == 0), 0, count)
+    top, beyond = high, tl.where(in_collected, above, 0)  # keys above the bracket are counted, but not collected
 
     ways = tl.arange(0, 4)
     while low < high:
-        # A fourth of what is left holds the border: four thresholds are looked at in one go.
+        # Four thresholds at a time leave a fourth of the interval.
         tried = (low + 1 + (high - low).to(tl.int64) * ways // 4).to(tl.uint32)
         reached = tl.zeros([4], tl.int32)
-        for chunk in range(0, kept_count, CHUNK):
+        for chunk in range(0, key_count, CHUNK):
             places = chunk + tl.arange(0, CHUNK)
-            keys = _key(tl.load(keys_kept + places, mask=places < kept_count, other=0))
-            reached += _reaching(keys, (places < kept_count) & (keys <= top), tried)
+            keys = _key(tl.load(collected_keys + places, mask=places < key_count, other=0))
+            reached += _reaching(keys, (places < key_count) & (keys <= top), tried)
         for chunk in range(0, column_count, CHUNK):
             columns = chunk + tl.arange(0, CHUNK)
             reached += _reaching(_keys(scores, own, width, columns, count), columns < count, tried)
@@ -191,32 +191,32 @@ def _bisected(
         high = tl.where(enough < 4, tl.sum(most), high).to(tl.uint32)
 
     # `tl.histogram` miscounts equal keys on GPUs (Triton 3.6); sums of integers are the same in any order.
-    found, length = counts + 4 * PARTS, _length(count, PARTS, TILE)
-    tl.atomic_add(found + parts, tl.where(among_kept, above_parts, 0))
-    for chunk in range(0, kept_count, CHUNK):
+    border_counts, length = counts + 4 * PARTS, _length(count, PARTS, TILE)
+    tl.atomic_add(border_counts + parts, tl.where(in_collected, above_parts, 0))
+    for chunk in range(0, key_count, CHUNK):
         places = chunk + tl.arange(0, CHUNK)
-        keys = _key(tl.load(keys_kept + places, mask=places < kept_count, other=0))
-        part = tl.load(keys_kept + room + places, mask=places < kept_count, other=0) // length
-        counted = (places < kept_count) & (keys >= low) & (keys <= top)
-        tl.atomic_add(found + tl.where(keys == low, part + PARTS, part), 1, mask=counted)
+        keys = _key(tl.load(collected_keys + places, mask=places < key_count, other=0))
+        part = tl.load(collected_keys + room + places, mask=places < key_count, other=0) // length
+        counted = (places < key_count) & (keys >= low) & (keys <= top)
+        tl.atomic_add(border_counts + tl.where(keys == low, part + PARTS, part), 1, mask=counted)
     for chunk in range(0, column_count, CHUNK):
         columns = chunk + tl.arange(0, CHUNK)
         keys = _keys(scores, own, width, columns, count)
         counted = (columns < count) & (keys >= low)
-        tl.atomic_add(found + columns // length + tl.where(keys == low, PARTS, 0), 1, mask=counted)
+        tl.atomic_add(border_counts + columns // length + tl.where(keys == low, PARTS, 0), 1, mask=counted)
     tl.store(work + BORDERS + side, low.to(tl.int32, bitcast=True))
 
 
 @triton.jit
 @no_type_check
 def _side(work, side, rank, part, PARTS: tl.constexpr):
-    """A border; how many of the keys that equal it are within its ranks; how many keys of earlier parts are above it,
-    and how many equal it; and whether some that equal it are beyond."""
-    found, parts = work + COUNTS + (4 + 2 * side) * PARTS, tl.arange(0, PARTS)
-    more, equal = tl.load(found + parts), tl.load(found + PARTS + parts)
+    """Returns a border's key, the count of equal keys within the ranks, the counts of earlier parts' keys above it and
+    equal to it, and whether an equal key is beyond the ranks."""
+    counts, parts = work + COUNTS + (4 + 2 * side) * PARTS, tl.arange(0, PARTS)
+    more, equal = tl.load(counts + parts), tl.load(counts + PARTS + parts)
     left = rank - tl.sum(more)
-    above, seen = tl.sum(tl.where(parts < part, more, 0)), tl.sum(tl.where(parts < part, equal, 0))
-    return _key(tl.load(work + BORDERS + side)), left, above, seen, tl.sum(equal) > left
+    above, earlier_equal = tl.sum(tl.where(parts < part, more, 0)), tl.sum(tl.where(parts < part, equal, 0))
+    return _key(tl.load(work + BORDERS + side)), left, above, earlier_equal, tl.sum(equal) > left
 
 
 @triton.jit(do_not_specialize=["size", "width", "count", "first", "last"])
@@ -224,16 +224,16 @@ def _side(work, side, rank, part, PARTS: tl.constexpr):
 def _listed(
     scores, own, work, members, stride, size, width, count, first, last, PARTS: tl.constexpr, TILE: tl.constexpr
 ):  # fmt: skip
-    """The members of one part, by column."""
+    """Lists the members of a part by column."""
     query, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
     scores += query * stride
     own += query * width
     work += query * size
     members += query * (last - first)
-    outer, outer_left, outer_above, outer_seen, outer_cut = _side(work, 0, last, part, PARTS)
-    inner, inner_left, inner_above, inner_seen, inner_cut = _side(work, 1, first, part, PARTS)
-    # Of the keys that equal a border, those of the lowest columns come first.
-    found = outer_above + tl.minimum(outer_seen, outer_left) - inner_above - tl.minimum(inner_seen, inner_left)
+    outer, outer_left, outer_above, outer_equal, outer_cut = _side(work, 0, last, part, PARTS)
+    inner, inner_left, inner_above, inner_equal, inner_cut = _side(work, 1, first, part, PARTS)
+    # Among the keys that equal a border, lower columns rank first.
+    listed = outer_above + tl.minimum(outer_equal, outer_left) - inner_above - tl.minimum(inner_equal, inner_left)
     start, end = _stretch(count, part, PARTS, TILE)
     for tile in range(start, end, TILE):
         columns = tile + tl.arange(0, TILE)
@@ -243,14 +243,14 @@ def _listed(
         if outer_cut | inner_cut:
             there = columns < count
             at_outer, at_inner = there & at_outer, there & at_inner
-            in_ball = (keys > outer) | (at_outer & (outer_seen + tl.cumsum(at_outer.to(tl.int32)) <= outer_left))
-            in_hole = (keys > inner) | (at_inner & (inner_seen + tl.cumsum(at_inner.to(tl.int32)) <= inner_left))
-            outer_seen += tl.sum(at_outer.to(tl.int32))
-            inner_seen += tl.sum(at_inner.to(tl.int32))
+            in_ball = (keys > outer) | (at_outer & (outer_equal + tl.cumsum(at_outer.to(tl.int32)) <= outer_left))
+            in_hole = (keys > inner) | (at_inner & (inner_equal + tl.cumsum(at_inner.to(tl.int32)) <= inner_left))
+            outer_equal += tl.sum(at_outer.to(tl.int32))
+            inner_equal += tl.sum(at_inner.to(tl.int32))
         member = (columns < count) & in_ball & ~in_hole
-        upto = found + tl.cumsum(member.to(tl.int32))
+        upto = listed + tl.cumsum(member.to(tl.int32))
         tl.store(members + upto - 1, columns, mask=member)
-        found += tl.sum(member.to(tl.int32))
+        listed += tl.sum(member.to(tl.int32))
 
 
 def select(
@@ -260,7 +260,7 @@ def select(
     last: int,
     picked: Int[Tensor, "b k"] | None,
 ) -> Int[Tensor, "b m"]:
-    """The members by column, or those at the `picked` places of that list."""
+    """Returns the members by column, or the members at the `picked` places of that list."""
     scores, own = scores.detach(), own.contiguous()
     scores = scores if scores.stride(1) == 1 else scores.contiguous()
     (queries, count), width = scores.shape, own.shape[1]
@@ -268,13 +268,13 @@ def select(
     ranks = [*bracket(last, count, sample), *bracket(first, count, sample)]
     within = ranks[0] - ranks[1] + ranks[2] - ranks[3]
     room = math.ceil(count * min(1.0, (within + DEVIATIONS * math.sqrt(2 * within)) / sample))
-    parts = parts_of(queries, count)
+    parts = part_count(queries, count)
     size = COUNTS.value + 8 * parts + 2 * room
-    work = scores.new_empty(queries, size, dtype=torch.int32)  # one allocation: a host's time is what limits
+    work = scores.new_empty(queries, size, dtype=torch.int32)  # one allocation, since the host's time limits
     members = scores.new_empty(queries, last - first, dtype=torch.int32)
     shape = scores.stride(0), size, width, count
     _bracketed[(queries,)](scores, own, work, *shape, *ranks, PARTS=parts, SAMPLE=sample, num_warps=CHUNK_WARPS)
-    _kept[queries, parts](scores, own, work, *shape, room, PARTS=parts, TILE=TILE, num_warps=KEPT_WARPS)
+    _kept[queries, parts](scores, own, work, *shape, room, PARTS=parts, TILE=TILE, num_warps=COLLECTED_WARPS)
     _bisected[queries, 2](
         scores, own, work, *shape, room, first, last, PARTS=parts, TILE=TILE, CHUNK=CHUNK, num_warps=CHUNK_WARPS
     )
@@ -285,7 +285,7 @@ def select(
 
 
 def bracket(rank: int, count: int, sample: int) -> tuple[int, int]:
-    """Ranks in a sample, lower key first, between whose keys that of this rank nearly always is; 0: above all keys."""
+    """Ranks in a sample, lower key first. The key of `rank` nearly always lies between theirs; 0: above all keys."""
     if rank == 0:
         return 0, 0
     share = rank / count
@@ -293,17 +293,17 @@ def bracket(rank: int, count: int, sample: int) -> tuple[int, int]:
     return min(math.ceil(sample * share) + reach, sample + 1), max(math.ceil(sample * share) - reach, 0)
 
 
-def parts_of(queries: int, count: int) -> int:
-    """Number of parts of each query's columns, a power of 2: so many programs read, each at least a tile."""
-    wanted = min(PROGRAMS // max(queries, 1), count // TILE, PARTS)
-    return 1 << (max(wanted, 1).bit_length() - 1)
+def part_count(queries: int, count: int) -> int:
+    """Number of parts of each query's columns, a power of 2. A program reads a part, of a tile at least."""
+    limit = min(PROGRAMS // max(queries, 1), count // TILE, PARTS)
+    return 1 << (max(limit, 1).bit_length() - 1)
 
 
 def forms(scores: str = "*fp32", parts: int = PARTS) -> list[Form]:
-    """All that `select` starts, by name, for scores of this type in so many parts."""
+    """The kernels that `select` starts, for scores of this type and this number of parts."""
     pointers = {"scores": scores, "own": "*i64", "work": "*i32", "members": "*i32"}
     fixed = {"PARTS": parts, "TILE": TILE, "CHUNK": CHUNK, "SAMPLE": SAMPLE}
-    kernels = {_bracketed: CHUNK_WARPS, _kept: KEPT_WARPS, _bisected: CHUNK_WARPS, _listed: LISTED_WARPS}
+    kernels = {_bracketed: CHUNK_WARPS, _kept: COLLECTED_WARPS, _bisected: CHUNK_WARPS, _listed: LISTED_WARPS}
     return [
         Form(f"bisection {kernel.fn.__name__.strip('_')}", kernel, pointers, fixed, warps)
         for kernel, warps in kernels.items()

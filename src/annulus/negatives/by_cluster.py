@@ -1,4 +1,4 @@
-"""Negatives by cluster: cave is the ball without the cluster of a query, or with only that cluster."""
+"""Negatives by cluster: cave is the ball without the query's cluster, or within that cluster alone."""
 
 from typing import Literal
 
@@ -8,14 +8,14 @@ from torch import Tensor
 
 from annulus.device.checks import check
 from annulus.errors import InputError
-from annulus.negatives.by_rank import Count, check_arguments, closest, draw_kept
+from annulus.negatives.by_rank import Count, check_arguments, closest, draw_masked
 from annulus.negatives.clusters import Clusters
-from annulus.negatives.draws import Random, fractions
 from annulus.negatives.own import SelfIndex
+from annulus.negatives.random_numbers import Random, fractions
 from annulus.negatives.ranks import rank_limits
 from annulus.negatives.selection import Selection
 
-CAVE_QUERIES = 128  # at a time: early in annealing, the members of all would take the scores' memory many times
+CAVE_QUERIES = 128  # at a time: early in annealing, the members of all queries take many times the scores' memory
 
 
 def cave(
@@ -26,14 +26,17 @@ def cave(
     k: Count,
     generator: Random,
     keep: Literal["outside", "inside"] = "outside",
+    own: Literal["cluster", "class"] = "cluster",
 ) -> Selection:
-    """Negatives from the ball without the query's own cluster, united over the clusterings; inside: with only that.
+    """Negatives from the ball outside the query's cluster, or inside it. Clusters are united over the clusterings.
+
+    `own`: what a cluster is, for the error of an empty set.
 
     Source: Wu et al. 2020, arXiv:2005.13149, Section 4.3 (outside); Wu et al. 2020, arXiv:2010.02037, Appendix F
     (IRCave, inside).
 
     Raises:
-        InputError: when a query's set is empty, or an argument has not its type or shape.
+        InputError: if a query's set is empty, or an argument has a wrong type or shape.
 
     >>> random = torch.Generator().manual_seed(0)
     >>> scores = torch.tensor([[9.0, 3.0, 2.0, 1.0]])
@@ -53,32 +56,38 @@ def cave(
     for start in range(0, len(scores), CAVE_QUERIES):
         some = slice(start, start + CAVE_QUERIES)
         members = closest(scores[some], None if self_index is None else self_index[some], first, last)
-        parts.append(_of_members(members, clusters.of(some), None if drawn is None else drawn[some], keep))
+        parts.append(_select(members, clusters.pick(some), None if drawn is None else drawn[some], keep, own))
     index = torch.cat([part.index for part in parts])
     return Selection(index, torch.cat([part.mask for part in parts]) if k == "all" else None)
 
 
-def _of_members(
+def _select(
     members: Selection,
     clusters: Clusters,
     drawn: Float[Tensor, "b k"] | None,
     keep: Literal["outside", "inside"],
+    own: Literal["cluster", "class"],
 ) -> Selection:
-    """The members that the clusters keep; of these the ones that numbers in [0, 1) pick, or all."""
+    """Returns the members inside or outside the clusters: all, or the draws of numbers in [0, 1)."""
     inside = clusters.shared(members.index)
-    kept = inside if keep == "inside" else ~inside
+    mask = inside if keep == "inside" else ~inside
     if members.mask is not None:
-        kept &= members.mask
+        mask &= members.mask
 
     def fault(empty: float) -> str | None:
         if empty == 0:
             return None
+        if own == "class":
+            return (
+                f"sampler other-class: {empty:.0f} queries have no candidate negatives (all of their "
+                f"{members.index.shape[1]} nearest rows are of the query's own class). Increase its outer."
+            )
         where, change = ("in", "") if keep == "outside" else ("outside", "decrease ")
         return (
             f"sampler cave: {empty:.0f} queries have no candidate negatives (all of their {members.index.shape[1]} "
             f"nearest rows are {where} the query's own cluster). Increase its outer or {change}"
-            "its clusters. In a loop of your own, call METHOD.before_epoch, which makes the clusters."
+            "its clusters. In a loop of your own, call METHOD.before_epoch, which computes the clusters."
         )
 
-    check((kept.sum(dim=1) == 0).sum(), fault)
-    return Selection(members.index, kept) if drawn is None else draw_kept(members.index, kept, drawn)
+    check((mask.sum(dim=1) == 0).sum(), fault)
+    return Selection(members.index, mask) if drawn is None else draw_masked(members.index, mask, drawn)

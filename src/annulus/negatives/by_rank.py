@@ -1,18 +1,19 @@
-"""Negatives by rank: uniform, ball and ring are columns of the scores, picked for each query.
+"""Negatives by rank: uniform, ball and ring select columns of the scores for each query.
 
 Columns are ranked by score, highest first. The query's own column has no rank and is never a negative. With m other
-columns, a set keeps the ranks from floor(inner * m) up to, not including, floor(outer * m). Ranks are exact.
+columns, a set holds the ranks from floor(inner * m) up to, not including, floor(outer * m). Ranks are exact.
 
-`self_index` holds the columns of each query's own image; annulus.negatives.own says in which forms. Where a query
-may have one, m is one less than the columns for all queries, so that their sets are equally large and a GPU need not be
-asked which queries have how many. Own columns rank last, and a set that reaches them leaves them out.
+`self_index` holds the columns of each query's own image, in one of the forms of annulus.negatives.own. If a query may
+have one, m is one less than the number of columns for all queries. So their sets have equal sizes, and the host does
+not wait for a GPU to count own columns. Own columns rank last, and a set that reaches them omits them.
 
-A score of -inf ranks last, equal scores in any order. NaN, which has no rank, is refused. Bounds pass it on.
+A score of -inf ranks last; equal scores rank in any order. NaN has no rank and raises InputError here, while bounds
+return NaN.
 
-`k` negatives are drawn with replacement, each column of the set being as likely as any other; "all" is the whole set.
+`k` negatives are drawn with replacement, uniformly from the set; "all" is the whole set.
 
-`generator` is on the scores' device. Its state goes on with every draw and is in no module: a loop that resumes keeps
-`generator.get_state()` in its checkpoint, and gives it back by `set_state`.
+`generator` is on the scores' device. Each draw advances its state, which no module stores: a loop that resumes saves
+`generator.get_state()` in its checkpoint, and restores it by `set_state`.
 """
 
 from numbers import Integral
@@ -24,14 +25,14 @@ from torch import Tensor
 
 from annulus.device.checks import in_own_loop, require, require_range
 from annulus.errors import InputError
-from annulus.negatives.draws import Random, check_generator, fractions, integers
 from annulus.negatives.own import SelfIndex, own_columns
+from annulus.negatives.random_numbers import Random, check_generator, fractions, integers
 from annulus.negatives.ranked import select
 from annulus.negatives.ranks import rank_limits
 from annulus.negatives.selection import Selection
 
-COUNTED = 4  # with fewer columns for each negative, counting on from the first one is faster than searching for each
-SEARCHED = 16  # with fewer members for each negative, listing those that are kept is faster
+COUNTED = 4  # columns for each negative: with fewer, a running count is faster than a search for each negative
+SEARCHED = 16  # members for each negative: with fewer, a list of the masked members is faster than a search
 
 Count = int | Literal["all"]
 
@@ -40,7 +41,7 @@ def uniform(scores: Float[Tensor, "b n"], self_index: SelfIndex, k: Count, gener
     """Negatives from all other columns.
 
     Raises:
-        InputError: when there is no other column, or an argument has not its type or shape.
+        InputError: if there is no other column, or an argument has a wrong type or shape.
 
     >>> random = torch.Generator().manual_seed(0)
     >>> scores = torch.tensor([[9.0, 3.0, 2.0, 1.0]])
@@ -56,7 +57,7 @@ def ball(scores: Float[Tensor, "b n"], self_index: SelfIndex, outer: float, k: C
     Source: Wu et al. 2020, arXiv:2005.13149, Section 4.2 (BALL).
 
     Raises:
-        InputError: when the ball holds no column, or an argument has not its type or shape.
+        InputError: if the ball holds no column, or an argument has a wrong type or shape.
 
     >>> random = torch.Generator().manual_seed(0)
     >>> scores = torch.tensor([[9.0, 3.0, 2.0, 1.0]])
@@ -76,16 +77,16 @@ def ring(
 ) -> Selection:
     """Negatives of ranks [inner, outer), as shares of the other columns, closest first.
 
-    In the paper's percentiles, outer is 1 - w_l/100 and inner is 1 - w_u/100. Keep `generator.get_state()` with a
-    loop's checkpoint: no module saves it.
+    In the paper's percentiles, outer is 1 - w_l/100 and inner is 1 - w_u/100. A loop's checkpoint needs
+    `generator.get_state()`, which no module saves.
 
     Source: Wu et al. 2020, arXiv:2010.02037, Section 4.
 
     Raises:
-        InputError: when the ring holds no column, or an argument has not its type or shape.
+        InputError: if the ring holds no column, or an argument has a wrong type or shape.
 
     >>> random = torch.Generator().manual_seed(0)
-    >>> scores = torch.tensor([[9.0, 3.0, 2.0, 1.0]])  # column 0 is the query's own, ranks are those of the others
+    >>> scores = torch.tensor([[9.0, 3.0, 2.0, 1.0]])  # column 0 is the query's own; the others have ranks
     >>> drawn = annulus.negatives.ring(scores, torch.tensor([0]), inner=1 / 3, outer=2 / 3, k=2, generator=random)
     >>> drawn.gather(scores)
     tensor([[2., 2.]])
@@ -94,10 +95,10 @@ def ring(
     others = scores.shape[1] - (self_index is not None)
     first, last = rank_limits(inner, outer, others)
     if (first, last) == (0, others):
-        return _of_all(scores, self_index, k, generator)
+        return _from_all_columns(scores, self_index, k, generator)
     if k == "all" or _reaches_own(self_index, last, scores.shape[1]):
         members = closest(scores, self_index, first, last)
-        return members if k == "all" else draw_kept(members.index, members.mask, fractions(len(scores), k, generator))
+        return members if k == "all" else draw_masked(members.index, members.mask, fractions(len(scores), k, generator))
     return Selection(select(scores, self_index, first, last, integers(last - first, len(scores), k, generator)))
 
 
@@ -105,7 +106,7 @@ def closest(scores: Float[Tensor, "b n"], self_index: SelfIndex, first: int, las
     """All other columns of ranks [first, last).
 
     Raises:
-        InputError: when the query's own columns may fill these ranks.
+        InputError: if the query's own columns may fill these ranks.
     """
     columns = scores.shape[1]
     index = select(scores, self_index, first, last)
@@ -113,47 +114,47 @@ def closest(scores: Float[Tensor, "b n"], self_index: SelfIndex, first: int, las
         return Selection(index)
     if first >= columns - self_index.shape[1]:
         raise InputError(
-            f"negatives of ranks {first} to {last - 1} of {columns} columns may all be of the query's own image, of "
-            f"which {self_index.shape[1]} columns may be; widen the sampler or take a larger memory"
+            f"negatives of ranks {first} to {last - 1} of {columns} columns may all be of the query's own image, which "
+            f"may have {self_index.shape[1]} columns; widen the sampler or take a larger memory"
         )
     return Selection(index, ~own_columns(scores, self_index).gather(1, index))
 
 
-def draw_kept(index: Int[Tensor, "b m"], kept: Bool[Tensor, "b m"], drawn: Float[Tensor, "b k"]) -> Selection:
-    """The kept columns of each query, which has at least one, that numbers in [0, 1) pick."""
-    # A query that keeps none, which a GPU refuses later, draws any column.
-    upto, width = kept.cumsum(dim=1, dtype=torch.int32), index.shape[1]
+def draw_masked(index: Int[Tensor, "b m"], mask: Bool[Tensor, "b m"], drawn: Float[Tensor, "b k"]) -> Selection:
+    """Selects masked columns of each query by numbers in [0, 1); each query has at least one masked column."""
+    # A query without one draws any column, and a GPU's check raises later.
+    upto, width = mask.cumsum(dim=1, dtype=torch.int32), index.shape[1]
     places = (drawn * upto[:, -1:]).int()
     if width >= SEARCHED * drawn.shape[1]:
         return Selection(index.gather(1, torch.searchsorted(upto, places, right=True).clamp(max=width - 1)))
-    # The kept columns one after the other, and behind them, where no draw reaches, the others.
-    listed = index.new_zeros(len(index), width + 1).scatter_(1, (upto - 1).where(kept, width).long(), index)
+    # The masked columns first; the others behind them, beyond every draw.
+    listed = index.new_zeros(len(index), width + 1).scatter_(1, (upto - 1).where(mask, width).long(), index)
     return Selection(listed.gather(1, places.long()))
 
 
 def check_count(k: Count) -> None:
-    """Refuse what is no number of negatives.
+    """Raises InputError unless k is a number of negatives, 1 or more, or "all".
 
     Raises:
-        InputError: unless it is 1 or more, or all.
+        InputError: with k.
     """
     if k != "all" and not (isinstance(k, Integral) and k > 0):
         raise InputError(f"{k!r} negatives: give a whole number, 1 or more, or 'all'")
 
 
 def check_arguments(scores: Tensor, self_index: Tensor | None, k: Count, generator: Random) -> None:
-    """Types, shapes and devices; own columns too, for which no GPU is waited for."""
+    """Checks types, shapes, devices and own columns, without a wait for a GPU."""
     check_count(k)
-    for name, given in (("scores", scores), ("self_index", self_index)):
-        if not isinstance(given, Tensor) and not (given is None and name == "self_index"):
-            raise InputError(f"{name} is a {type(given).__name__}; give a tensor")
+    for name, value in (("scores", scores), ("self_index", self_index)):
+        if not isinstance(value, Tensor) and not (value is None and name == "self_index"):
+            raise InputError(f"{name} is a {type(value).__name__}; give a tensor")
     if scores.ndim != 2 or not scores.is_floating_point() or scores.numel() == 0:
         raise InputError(
             f"scores of shape {tuple(scores.shape)} and {scores.dtype}: give floating-point numbers, a row per query "
             "and a column per row of the memory"
         )
     check_generator(generator, scores.device)
-    if any(scores.stride()):  # else zeros without memory, which stand for scores that are not read
+    if any(scores.stride()):  # strides of 0: `Scores.unread`
         check_numbers(scores)
     if self_index is None:
         return
@@ -170,7 +171,7 @@ def check_arguments(scores: Tensor, self_index: Tensor | None, k: Count, generat
     require_range("self_index", self_index, first, columns, f"give own columns from 0 to {columns - 1}{padding}")
     if self_index.ndim == 2:
         require(
-            lambda: _once(self_index.sort(dim=1).values),
+            lambda: _without_repeats(self_index.sort(dim=1).values),
             self_index.device,
             lambda: "self_index holds a column of a query twice",
             "give each of its own columns once, and pad with -1",
@@ -178,14 +179,14 @@ def check_arguments(scores: Tensor, self_index: Tensor | None, k: Count, generat
 
 
 def check_numbers(scores: Float[Tensor, "b n"]) -> None:
-    """Refuse NaN, which has no rank; not within this library's own loop, which checks its losses.
+    """Raises InputError for NaN, except in this library's own loop, which checks its losses.
 
     Raises:
         InputError: with the number of queries that have a NaN.
     """
     if not in_own_loop():
         require(
-            lambda: ~scores.detach().amax().isnan(),  # of any NaN the largest is NaN
+            lambda: ~scores.detach().amax().isnan(),  # with a NaN the maximum is NaN
             scores.device,
             lambda: f"scores hold NaN for {int(scores.isnan().any(dim=1).sum())} of {len(scores)} queries",
             "NaN has no rank: look for a loss that was not finite, a division by 0, or a learning rate too high",
@@ -193,17 +194,17 @@ def check_numbers(scores: Float[Tensor, "b n"]) -> None:
 
 
 def _reaches_own(self_index: SelfIndex, last: int, columns: int) -> bool:
-    """True where ranks before `last` may hold a column of the query's own image, of which there may be several."""
+    """Returns True if ranks before `last` may hold one of several columns of the query's own image."""
     return self_index is not None and self_index.ndim == 2 and last > columns - self_index.shape[1]
 
 
-def _once(rising: Int[Tensor, "b w"]) -> Bool[Tensor, ""]:
-    """True where no query has a column twice; -1 is none."""
+def _without_repeats(rising: Int[Tensor, "b w"]) -> Bool[Tensor, ""]:
+    """True if no row of ascending columns holds a column twice; -1 is padding."""
     return ((rising[:, 1:] > rising[:, :-1]) | (rising[:, 1:] < 0)).all()
 
 
-def _of_all(scores: Float[Tensor, "b n"], self_index: SelfIndex, k: Count, generator: Random) -> Selection:
-    """Negatives from all other columns, which need no ranks."""
+def _from_all_columns(scores: Float[Tensor, "b n"], self_index: SelfIndex, k: Count, generator: Random) -> Selection:
+    """Negatives from all other columns, without ranks."""
     columns, queries = scores.shape[1], len(scores)
     if k == "all":
         return Selection(None, own=self_index)
@@ -216,16 +217,16 @@ def _of_all(scores: Float[Tensor, "b n"], self_index: SelfIndex, k: Count, gener
     require(
         lambda: (others > 0).all(),
         scores.device,
-        lambda: f"all {columns} columns are of a query's own image, so that none is left to draw",
+        lambda: f"all {columns} columns are of a query's own image, so there is no column to draw",
         "take a larger memory",
     )
     return Selection(_others(self_index, columns, (fractions(queries, k, generator) * others).long()))
 
 
 def _others(own: Int[Tensor, "b w"], columns: int, places: Int[Tensor, "b k"]) -> Int[Tensor, "b k"]:
-    """The columns at these places among all but the query's own, of which -1 is none."""
+    """The columns at these places among all columns except the query's own; -1 is padding."""
     own = own.where(own >= 0, columns).sort(dim=1).values
-    # Before the own column at place j there are own - j others: each own column that a place reaches moves it by one.
+    # own - j other columns precede the own column at place j: each own column that a place reaches shifts it by one.
     before = (own - torch.arange(own.shape[1], device=own.device)).where(own < columns, columns)
     if columns >= COUNTED * places.shape[1]:
         return places + torch.searchsorted(before, places, right=True)

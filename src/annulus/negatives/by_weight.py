@@ -1,4 +1,4 @@
-"""Negatives by weight: each other column is as likely as its weight says, for samplers of one's own."""
+"""Negatives by weight: draws other columns with probabilities proportional to weights, for your own samplers."""
 
 import torch
 from jaxtyping import Float, Int
@@ -7,20 +7,20 @@ from torch import Tensor
 from annulus.device.checks import check, in_own_loop, require
 from annulus.errors import InputError
 from annulus.negatives.by_rank import Count, check_arguments
-from annulus.negatives.draws import Random, fractions
 from annulus.negatives.own import SelfIndex, own_columns
+from annulus.negatives.random_numbers import Random, fractions
 from annulus.negatives.selection import Selection
 
 
 def draw_weighted(weights: Float[Tensor, "b n"], self_index: SelfIndex, k: Count, generator: Random) -> Selection:
-    """k negatives, drawn with replacement, each with probability weight / sum of the other columns' weights.
+    """Draws k negatives with replacement, each with probability weight / sum of the other columns' weights.
 
-    Weights are 0 or more; own columns are never drawn, whatever they weigh, nor is a column of weight 0, or of less
-    than some 1e-11 of the largest. A bound knows nothing of weights: it counts each negative alike.
+    Weights are 0 or more. Own columns are never drawn, whatever their weight; nor are columns of weight 0, or of less
+    than about 1e-11 of the largest weight. A bound counts all negatives alike, without weights.
 
     Raises:
-        InputError: for k "all", since columns that are not equally likely make no set, when a query's other columns
-            all have weight 0, or an argument has not its type, shape or range.
+        InputError: for k "all", since weighted draws have no set; if a query's other columns all have weight 0; if an
+            argument has a wrong type, shape or range.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
@@ -38,24 +38,24 @@ def draw_weighted(weights: Float[Tensor, "b n"], self_index: SelfIndex, k: Count
         kind = f"{weights.dtype} of {weights.ndim} axes" if isinstance(weights, Tensor) else type(weights).__name__
         raise InputError(f"weights are {kind}; give floating-point numbers, a row per query and a column per row")
     if k == "all":
-        raise InputError("negatives 'all' of a sampler that draws by weight, which has no set; give a number of them")
+        raise InputError("negatives 'all': a sampler that draws by weight has no set; give a number of negatives")
     check_arguments(weights, self_index, k, generator)
-    given = weights.detach().float() if weights.element_size() < 4 else weights.detach()
-    others = given.masked_fill(own_columns(given, self_index), 0)
+    weights = weights.detach().float() if weights.element_size() < 4 else weights.detach()
+    others = weights.masked_fill(own_columns(weights, self_index), 0)
     largest = others.amax(dim=1, keepdim=True)
     wrong = ~((largest > 0) & largest.isfinite())[:, 0] | (others < 0).any(dim=1)
     _refuse(wrong.sum())
-    # Whole numbers add up to the same sums in any order, as floats on a GPU do not, and 0 stays 0.
-    columns = given.shape[1]
+    # Sums of integers are the same in any order, sums of floats on a GPU are not; and 0 stays 0.
+    columns = weights.shape[1]
     upto = (others / largest * 2.0 ** (62 - columns.bit_length())).long().cumsum(dim=1)
-    # A float64 below 1 times a whole number rounds to less than it: a place is below the sum of all.
-    places = (fractions(len(given), k, generator) * upto[:, -1:]).long()
-    found = torch.searchsorted(upto, places, right=True)
-    return Selection(found.clamp(max=columns - 1))  # of wrong weights, which a GPU's check refuses later
+    # A float64 below 1 times an integer rounds to less than the integer, so a place is below the total.
+    places = (fractions(len(weights), k, generator) * upto[:, -1:]).long()
+    index = torch.searchsorted(upto, places, right=True)
+    return Selection(index.clamp(max=columns - 1))  # clamped for wrong weights, for which a GPU's check raises later
 
 
 def _refuse(wrong: Int[Tensor, ""]) -> None:
-    """Refuse weights of which those of some queries are wrong; nothing here waits for a GPU.
+    """Raises InputError if queries have wrong weights, without a wait for a GPU.
 
     Raises:
         InputError: with the number of these queries.

@@ -12,11 +12,11 @@ from annulus.device.rng import derive
 from annulus.errors import InputError, load_faiss
 from annulus.negatives.lloyd import lloyd
 
-MARKED = 4  # from a quarter of the columns on, all are compared in their order, which memory gives faster
+MARKED = 4  # from a quarter of the columns on, comparing all columns in memory order is faster
 
 
 class Clustering(NamedTuple):
-    """Settings of k-means: clusters, iterations, and independent runs."""
+    """Settings of k-means: numbers of clusters, of iterations, and of independent runs."""
 
     clusters: int
     iterations: int
@@ -25,9 +25,9 @@ class Clustering(NamedTuple):
 
 @dataclass(frozen=True)
 class Clusters:
-    """The cluster, in each of several runs, of the columns and of the queries; -1: in none.
+    """The clusters of the columns and of the queries, in each of several runs; -1: without a cluster.
 
-    Where each query has columns of its own (a batch without the query's views), `columns` has a place for the query.
+    If each query has its own columns (a batch without the query's views), `columns` has an axis for the queries.
 
     >>> columns = torch.tensor([[0, 0, 1, 1]])  # one clustering of four columns
     >>> clusters = annulus.negatives.Clusters(columns, queries=torch.tensor([[1]]))
@@ -39,12 +39,12 @@ class Clusters:
     queries: Int[Tensor, "runs b"]
 
     def check(self, queries: int, columns: int) -> None:
-        """Refuse clusters of other scores.
+        """Checks that the clusters fit scores of this shape.
 
         Raises:
-            InputError: unless both are tensors of whole numbers, for so many queries and columns, of the same runs.
+            InputError: unless both are tensors of integers for these numbers of queries and columns, of the same runs.
         """
-        shapes = [tuple(each.shape) if isinstance(each, Tensor) else () for each in (self.columns, self.queries)]
+        shapes = [tuple(part.shape) if isinstance(part, Tensor) else () for part in (self.columns, self.queries)]
         runs = shapes[0][:1]
         if shapes[1] != (*runs, queries) or shapes[0] not in ((*runs, columns), (*runs, queries, columns)):
             raise InputError(
@@ -52,12 +52,12 @@ class Clusters:
                 f"(runs, {columns}) and (runs, {queries})"
             )
 
-    def of(self, some: slice) -> "Clusters":
-        """Those of some queries."""
+    def pick(self, some: slice) -> "Clusters":
+        """The clusters of some queries."""
         return Clusters(self.columns if self.columns.dim() == 2 else self.columns[:, some], self.queries[:, some])
 
     def marked(self) -> Bool[Tensor, "b n"]:
-        """Which of all columns are in the query's own cluster, in any of the runs."""
+        """Mask of all columns: True in the query's cluster, in any of the runs."""
         marked = torch.zeros(
             self.queries.shape[1], self.columns.shape[-1], dtype=torch.bool, device=self.columns.device
         )
@@ -66,37 +66,37 @@ class Clusters:
         return marked
 
     def shared(self, index: Int[Tensor, "b m"]) -> Bool[Tensor, "b m"]:
-        """Mask of the columns that are in the query's own cluster in any of the runs."""
+        """Mask of the columns `index`: True in the query's cluster, in any of the runs."""
         if MARKED * index.shape[1] >= self.columns.shape[-1]:
             return self.marked().gather(1, index)
         inside = torch.zeros_like(index, dtype=torch.bool)
         for columns, queries in zip(self.columns, self._own(), strict=True):
-            found = columns[index] if columns.dim() == 1 else columns.gather(1, index)
-            inside.logical_or_(found == queries)
+            column_clusters = columns[index] if columns.dim() == 1 else columns.gather(1, index)
+            inside.logical_or_(column_clusters == queries)
         return inside
 
     def _own(self) -> Int[Tensor, "runs b 1"]:
-        """The queries' clusters, with which no column is equal where a query is in none."""
+        """The queries' clusters; -2, which equals no column's cluster, for a query without one."""
         return self.queries.where(self.queries >= 0, -2)[..., None]
 
 
 def fewer_clusters(clusters: int, rows: int) -> int:
-    """The same number, or where there are fewer rows than that, one cluster for two rows."""
+    """The number of clusters; if there are fewer rows, one cluster for two rows."""
     return clusters if clusters <= rows else max(rows // 2, 2)
 
 
 def kmeans(rows: Float[Tensor, "n d"], clusters: int, iterations: int, runs: int, seed: int) -> Int[Tensor, "runs n"]:
-    """The cluster of each row, in `runs` clusterings with different starts. Euclidean distance, as LA's.
+    """Clusters the rows by Euclidean distance (as LA), in `runs` clusterings with different starts.
 
-    The same seed gives the same clusters on one kind of device, however many threads work. faiss splits a large cluster
-    when another runs empty; where there are fewer different rows than clusters, some stay empty.
+    The same seed gives the same clusters on one kind of device, with any number of threads. faiss splits a large
+    cluster when another becomes empty. If there are fewer different rows than clusters, some clusters stay empty.
 
     Raises:
-        InputError: when there are fewer rows than clusters.
-        ModuleNotFoundError: on a CPU, where faiss is not installed.
+        InputError: if there are fewer rows than clusters.
+        ModuleNotFoundError: on a CPU, if faiss is not installed.
     """
     if clusters > len(rows):
-        raise InputError(f"{clusters} clusters of {len(rows)} rows: give at most as many clusters as rows")
+        raise InputError(f"{clusters} clusters of {len(rows)} rows: give {len(rows)} clusters at most")
     if rows.is_cuda:
         return lloyd(rows, clusters, iterations, runs, seed)
     faiss = load_faiss()
@@ -108,15 +108,15 @@ def kmeans(rows: Float[Tensor, "n d"], clusters: int, iterations: int, runs: int
             clusters,
             niter=iterations,
             seed=derive(seed, "kmeans", run) % 2**31,
-            # Every row counts, and small clusters are no mistake: faiss would subsample, or warn.
+            # These defaults of faiss would subsample the rows, and warn about small clusters.
             min_points_per_centroid=1,
             max_points_per_centroid=len(points),
         )
         machine.train(points)
         return torch.from_numpy(machine.index.search(points, 1)[1][:, 0])
 
-    # A thread for each run rather than all threads for one: faiss waits for its slowest thread hundreds of times per
-    # run, which takes several times as long where other programs share the cores.
+    # Each run has its own thread. With all threads on one run, faiss would wait for the slowest thread hundreds of
+    # times, which takes several times longer if other programs share the cores.
     threads = torch.get_num_threads()
     workers = min(runs, threads)
     with ThreadPoolExecutor(workers, initializer=faiss.omp_set_num_threads, initargs=(threads // workers,)) as pool:

@@ -1,6 +1,7 @@
-"""k-means on a GPU in PyTorch: every clustering of the same rows at once, by products that add in a fixed order.
+"""k-means on a GPU in PyTorch: all clusterings of the same rows at once, by products with a fixed order of summation.
 
-Euclidean distance. Each clustering starts from rows of its own, drawn on the CPU, so that all processes begin alike.
+Distances are Euclidean. Each clustering starts from its own rows. They are drawn on the CPU, so all processes start
+alike.
 """
 
 from collections.abc import Iterator
@@ -11,15 +12,15 @@ from torch import Tensor
 
 from annulus.device.rng import generator
 
-SCORED = 2**26  # scores of rows with centres that are made at a time: 256 MB
-SPLIT = 1 / 1024  # how far, as a share of each coordinate, the two halves of a cluster begin apart
+SCORED = 2**26  # scores of rows with centres at a time: 256 MB
+SPLIT = 1 / 1024  # initial shift of the two halves of a cluster, as a share of each coordinate
 
 
 def lloyd(rows: Float[Tensor, "n d"], clusters: int, iterations: int, runs: int, seed: int) -> Int[Tensor, "runs n"]:
-    """The cluster of each row, in `runs` clusterings with different starts, after so many of Lloyd's iterations.
+    """Clusters the rows in `runs` clusterings with different starts, by `iterations` of Lloyd's algorithm.
 
-    A cluster that runs empty takes half of one whose rows lie far apart. Where there are fewer different rows than
-    clusters, some stay empty.
+    A cluster that becomes empty takes half of one whose rows lie far apart. If there are fewer different rows than
+    clusters, some clusters stay empty.
     """
     rows = rows.detach().float()
     drawn = [torch.randperm(len(rows), generator=generator(seed, "kmeans", run))[:clusters] for run in range(runs)]
@@ -32,7 +33,7 @@ def lloyd(rows: Float[Tensor, "n d"], clusters: int, iterations: int, runs: int,
 def _nearest(
     rows: Float[Tensor, "n d"], centres: Float[Tensor, "runs clusters d"]
 ) -> Iterator[tuple[Float[Tensor, "b d"], Int[Tensor, "b runs"]]]:
-    """Some rows at a time, and the number of the centre nearest to each."""
+    """Yields some rows at a time, and the number of the nearest centre to each."""
     runs, clusters, _ = centres.shape
     every = centres.flatten(end_dim=1)
     half_squares = every.square().sum(dim=1) / 2
@@ -43,7 +44,7 @@ def _nearest(
 
 
 def _moved(rows: Float[Tensor, "n d"], centres: Float[Tensor, "runs clusters d"]) -> Float[Tensor, "runs clusters d"]:
-    """One iteration: each centre at the mean of the rows that it is nearest to."""
+    """One iteration: moves each centre to the mean of its nearest rows."""
     runs, clusters, dim = centres.shape
     numbers = torch.arange(clusters, device=rows.device)
     sums, counts, squares = torch.zeros_like(centres), *centres.new_zeros(2, runs, clusters)
@@ -61,14 +62,14 @@ def _split(
     empty: Bool[Tensor, "runs clusters"],
     spread: Float[Tensor, "runs clusters"],
 ) -> Float[Tensor, "runs clusters d"]:
-    """Halve the cluster whose rows' squared distances from their mean sum to most, for the first empty one, and so on.
+    """Gives each empty cluster half of another one, in order of the sums of squared distances from the means.
 
-    Not the one of most rows: equal rows, however many, cannot be parted.
+    The number of rows is not the order, since equal rows cannot be split.
     """
     by_spread = spread.masked_fill(empty, -torch.inf).argsort(dim=1, descending=True, stable=True)
     place = by_spread.argsort(dim=1)  # of each cluster, from 0
     halved = ~empty & (place < empty.sum(dim=1, keepdim=True))
-    other = by_spread.gather(1, (empty.cumsum(dim=1) - 1).clamp(min=0))  # for an empty cluster, which it halves
+    other = by_spread.gather(1, (empty.cumsum(dim=1) - 1).clamp(min=0))  # the cluster that an empty one halves
     halves = means.gather(1, other[..., None].expand_as(means))
     apart = SPLIT * (1 - 2 * (torch.arange(means.shape[2], device=means.device) % 2))
     means = torch.where(halved[..., None], means * (1 - apart), means)

@@ -1,11 +1,11 @@
-"""Neighbours: columns of the scores that are further positives, the closest (s) or those of the clusters (k).
+"""Neighbours: further positives among the columns: the closest (s), the query's cluster (k) or its class (class).
 
-The query's own column, where it has one, is a positive already and is never returned.
+The query's own column is a positive already and is never returned.
 """
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Protocol, runtime_checkable
+from typing import Annotated, ClassVar, Literal, Protocol, runtime_checkable
 
 import torch
 from annotated_types import Gt, Lt
@@ -21,9 +21,9 @@ from annulus.settings import ClusterCount, Fraction, Repeats, Section, Steps
 
 
 def share_at(share: float, start: float, until: float, training: float) -> float:
-    """The share of the other columns that are neighbours when `training` (a share, as start and until) is done.
+    """Share of the other columns that are neighbours at the share `training` of training.
 
-    0 up to `start`, then in a straight line to `share` at `until`, and constant from there on.
+    It is 0 up to `start`, rises linearly to `share` at `until`, and stays.
     Source: Wu et al. 2020, arXiv:2005.13149, Appendix C.2 (from 0 to 1 % between epochs 10 and 100 of 200).
     """
     if training >= until:
@@ -34,12 +34,12 @@ def share_at(share: float, start: float, until: float, training: float) -> float
 
 
 def closest(scores: Float[Tensor, "b n"], self_index: SelfIndex, share: float) -> Selection:
-    """s-neighbours: the floor(share * others) other columns that score highest; none where that is 0.
+    """s-neighbours: the floor(share * others) other columns with the highest scores, which may be none.
 
-    `self_index` and the number of others are those of `annulus.negatives.by_rank`, so that neighbours of a share end
-    where a ring of that inner border begins. Source: Wu et al. 2020, arXiv:2005.13149, Section 4.3.
+    `self_index` and the number of others are as in `annulus.negatives.by_rank`, so a ring with inner border `share`
+    begins where these neighbours end. Source: Wu et al. 2020, arXiv:2005.13149, Section 4.3.
     """
-    # As ranks.rank_limits rounds, but for the empty set, which is no mistake here.
+    # Rounded as in ranks.rank_limits; here the empty set is valid.
     count = math.floor(round(share * (scores.shape[1] - (self_index is not None)), 6))
     if count == 0:
         return Selection(torch.empty(len(scores), 0, dtype=torch.int64, device=scores.device))
@@ -66,12 +66,12 @@ def clustered(clusters: Clusters, self_index: SelfIndex) -> Selection:
     counts = query.bincount(minlength=queries)
     mask = torch.arange(int(counts.max()), device=counts.device) < counts[:, None]
     index = torch.zeros_like(mask, dtype=torch.int64)
-    index[mask] = column  # by query, as the places are
+    index[mask] = column  # both are in the order of queries
     return Selection(index, mask)
 
 
 def among_all(clusters: Clusters, self_index: SelfIndex) -> Selection:
-    """The same neighbours as a mask over all columns: how many a query has, a GPU would have to be asked."""
+    """The same neighbours as a mask over all columns, without a wait for a GPU to count them."""
     marked = clusters.marked()
     return Selection(None, marked & ~own_columns(marked, self_index))
 
@@ -79,19 +79,19 @@ def among_all(clusters: Clusters, self_index: SelfIndex) -> Selection:
 def _members(
     clusters: Int[Tensor, "runs n"], query_clusters: Int[Tensor, "runs b"]
 ) -> tuple[Int[Tensor, "pairs"], Int[Tensor, "pairs"]]:
-    """Each (query, column) once that shares a cluster in some run, by query and column.
+    """The pairs (query, column) that share a cluster in some run, each once, by query and column.
 
-    The columns are sorted by cluster in each run, and a cluster's members are a stretch of that list: the work grows
+    The columns are sorted by cluster in each run, and a cluster's members are a stretch of that list. So the work grows
     with the number of pairs, not with queries times columns.
     """
     (runs, columns), queries = clusters.shape, query_clusters.shape[1]
-    # Run by run: a single row sorts ten times as fast as in a table (radix sort).
+    # Run by run: a single row sorts ten times faster than a row of a table (radix sort).
     ordered, order = (torch.stack(parts) for parts in zip(*(run.sort() for run in clusters), strict=True))
-    wanted = query_clusters.to(ordered.dtype).contiguous()
-    starts = torch.searchsorted(ordered, wanted)
-    counts = (torch.searchsorted(ordered, wanted, right=True) - starts).masked_fill(wanted < 0, 0).flatten()
+    query_clusters = query_clusters.to(ordered.dtype).contiguous()
+    starts, ends = (torch.searchsorted(ordered, query_clusters, right=right) for right in (False, True))
+    counts = (ends - starts).masked_fill(query_clusters < 0, 0).flatten()
     starts = (starts + columns * torch.arange(runs, device=starts.device)[:, None]).flatten()  # in all runs' lists
-    # The stretches one after the other: places in the lists, which rise by one within a stretch.
+    # Places in the lists, stretch after stretch; within a stretch they rise by one.
     places = torch.arange(int(counts.sum()), device=counts.device)
     places += (starts - (counts.cumsum(0) - counts)).repeat_interleave(counts)
     query = torch.arange(queries, device=counts.device).repeat(runs).repeat_interleave(counts)
@@ -101,14 +101,14 @@ def _members(
 
 @runtime_checkable
 class Neighbours(Protocol):
-    """Settings of neighbours. `clustering`: how clusters are made, if needed.
+    """Settings of neighbours. `clustering` has the settings of k-means, "classes", or None if no clusters are needed.
 
-    `in_denominator`: whether neighbours are candidates too, beside the query's own positive and the negatives; where
-    they are not, the loss is the papers' and no bound.
+    With `in_denominator`, neighbours are candidates beside the query's own positive and the negatives. Without it, the
+    loss is the papers' formula and not a bound.
     """
 
     @property
-    def clustering(self) -> Clustering | None: ...
+    def clustering(self) -> Clustering | Literal["classes"] | None: ...
 
     @property
     def in_denominator(self) -> bool: ...
@@ -116,7 +116,7 @@ class Neighbours(Protocol):
     def find(
         self, scores: Float[Tensor, "b n"], self_index: SelfIndex, training: float, clusters: Clusters | None
     ) -> Selection | None:
-        """The further positives when this share of training is done; None: there are none yet."""
+        """The further positives at this share of training; None before the first ones."""
 
     @property
     def warning(self) -> str | None:
@@ -124,21 +124,21 @@ class Neighbours(Protocol):
 
 
 BY_CHANCE = (
-    "neighbours from the first step on are neighbours by chance, and the paper's runs got worse by them "
+    "neighbours from the first step on are neighbours by chance, and made the paper's runs worse "
     "(Wu et al. 2020, arXiv:2005.13149, table 1, s-neigh without anneal); "
 )
 
 
 @dataclass(frozen=True)
 class NoNeighbours(Section):
-    """Only the query's own positive."""
+    """No neighbours: the query's own column is the only positive."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CloseNeighbours(Section):
-    """`closest`, growing from none at `start` to `share` at `until` (shares of training), as `share_at` says.
+    """`closest` neighbours; their share grows by `share_at` from 0 at `start` to `share` at `until` (of training).
 
-    in_denominator: whether neighbours are candidates too, which keeps the ceiling; without is the papers' formula.
+    in_denominator: True makes neighbours candidates too, which keeps the ceiling; False is the papers' formula.
 
     >>> neighbours = annulus.negatives.CloseNeighbours(share=0.01, start=0.05, until=0.5, in_denominator=True)
     >>> config = annulus.ContrastConfig(annulus.negatives.Ring(inner=0.01, outer=0.1), neighbours, negatives=64)
@@ -158,9 +158,9 @@ class CloseNeighbours(Section):
     def find(
         self, scores: Float[Tensor, "b n"], self_index: SelfIndex, training: float, clusters: Clusters | None
     ) -> Selection | None:
-        """The closest columns when this share of training is done; None up to `start`."""
-        found = closest(scores, self_index, share_at(self.share, self.start, self.until, training))
-        return found if found.index.shape[1] else None
+        """The closest columns at this share of training; None up to `start`."""
+        neighbours = closest(scores, self_index, share_at(self.share, self.start, self.until, training))
+        return neighbours if neighbours.index.shape[1] else None
 
     @property
     def warning(self) -> str | None:
@@ -169,9 +169,9 @@ class CloseNeighbours(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterNeighbours(Section):
-    """`clustered`, united over `runs` clusterings, from `start` on (a share of training).
+    """`clustered` neighbours, united over `runs` clusterings, from the share `start` of training on.
 
-    in_denominator: as for the closest ones.
+    in_denominator: as in `CloseNeighbours`.
 
     >>> neighbours = annulus.negatives.ClusterNeighbours(
     ...     clusters=100, runs=3, iterations=10, start=0.05, in_denominator=True
@@ -201,4 +201,56 @@ class ClusterNeighbours(Section):
         return BY_CHANCE + "let the neighbours' start be 0.05, say" if self.start == 0 else None
 
 
-NEIGHBOURS = {"none": NoNeighbours, "s": CloseNeighbours, "k": ClusterNeighbours}  # by their keys in params.yaml
+@dataclass(frozen=True, kw_only=True)
+class ClassNeighbours(Section):
+    """The columns of the query's class, by the labels, from the share `start` of training on.
+
+    in_denominator: as in `CloseNeighbours`.
+
+    >>> neighbours = annulus.negatives.ClassNeighbours(start=0.0, in_denominator=True)
+    >>> config = annulus.ContrastConfig(annulus.negatives.OtherClass(outer=1.0), neighbours)
+    """
+
+    start: Fraction
+    in_denominator: bool
+    clustering: ClassVar[Literal["classes"]] = "classes"
+    warning: ClassVar[None] = None
+
+    def find(
+        self, scores: Float[Tensor, "b n"], self_index: SelfIndex, training: float, clusters: Clusters | None
+    ) -> Selection | None:
+        """The columns of the query's class; None before `start`."""
+        return clustered(clusters, self_index) if training >= self.start else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class NearestRow(Section):
+    """The other row that is closest to the query's own row takes its place as the positive, from `start` on.
+
+    It needs a row for each image: a memory bank. The query's own row is then not a candidate. In the paper, another
+    view's embedding takes the place of the own row, and a queue that of the bank.
+
+    Source: Dwibedi et al. 2021, arXiv:2104.14548, Section 3.
+
+    >>> config = annulus.ContrastConfig(neighbours=annulus.negatives.NearestRow(start=0.0), negatives=64)
+    """
+
+    start: Fraction
+    clustering: ClassVar[None] = None
+    in_denominator: ClassVar[bool] = True
+    warning: ClassVar[None] = None
+
+    def find(
+        self, scores: Float[Tensor, "b n"], self_index: SelfIndex, training: float, clusters: Clusters | None
+    ) -> Selection | None:
+        """The closest other column, by the scores of the own rows; None before `start`."""
+        return by_rank.closest(scores, self_index, 0, 1) if training >= self.start else None
+
+
+NEIGHBOURS = {  # by their keys in params.yaml
+    "none": NoNeighbours,
+    "s": CloseNeighbours,
+    "k": ClusterNeighbours,
+    "class": ClassNeighbours,
+    "nearest": NearestRow,
+}

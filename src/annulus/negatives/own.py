@@ -1,8 +1,8 @@
-"""The columns of a query's own image: `self_index` holds them.
+"""`self_index`: the columns of each query's own image.
 
-None        no query has one: the other views of a batch
-(b,)        every query has one: a bank
-(b, w)      a query has up to w, padded with -1: a queue, which may hold several keys of an image, or none
+None        without own columns: the other views of a batch
+(b,)        one own column for every query: a bank
+(b, w)      up to w own columns, padded with -1: a queue, which may hold several keys of an image, or none
 """
 
 import torch
@@ -18,5 +18,5 @@ def own_columns(scores: Shaped[Tensor, "b n"], self_index: SelfIndex) -> Bool[Te
     mask = torch.zeros(len(scores), count + 1, dtype=torch.bool, device=scores.device)
     if self_index is not None:
         columns = self_index.view(len(scores), -1)
-        mask.scatter_(1, columns.where(columns >= 0, count), True)  # padding marks a column that is cut off
+        mask.scatter_(1, columns.where(columns >= 0, count), True)  # padding marks the last column, which is cut off
     return mask[:, :count]

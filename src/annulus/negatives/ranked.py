@@ -1,8 +1,8 @@
-"""The columns of given ranks: exact, and selected rather than sorted: this costs about as much as making the scores.
+"""Exact selection of the columns of a range of ranks, without a sort. It takes about the time of computing the scores.
 
-On a CPU NumPy selects. In a large memory a sample of the row tells about where a border lies: what is clearly above it
-is in, and only the few columns about it are partitioned. A GPU would wait for NumPy, and torch.topk leaves equal scores
-to chance and needs memory that grows with the ranks: there `annulus.negatives.threshold` selects.
+On a CPU NumPy selects. In a large memory a sample of the row estimates a border: columns clearly above it are in, and
+only the few columns near it are partitioned. On a GPU `annulus.negatives.threshold` selects: NumPy would make the host
+wait, and torch.topk orders equal scores at random and needs memory that grows with the ranks.
 """
 
 import math
@@ -16,10 +16,10 @@ from torch import Tensor
 from annulus.negatives import threshold
 from annulus.negatives.own import SelfIndex
 
-LARGE = 2**14  # columns from which on a sample pays
-STRIDE = 0.3  # of the sample, a power of the columns: one of 1,800 from 45,000
-BLOCK = 2**17  # scores that a thread selects from at a time: they stay in its cache, and calls are few
-THREADED = 2**22  # scores; with fewer, threads take longer to begin, while torch's own still spin, than they save
+LARGE = 2**14  # columns from which on a sample is faster
+STRIDE = 0.3  # exponent of the sample's stride in the number of columns: 1,800 samples from 45,000
+BLOCK = 2**17  # scores that a thread selects from at a time: they fit its cache, and calls are few
+THREADED = 2**22  # scores; with fewer, threads take longer to start, while torch's own still spin, than they save
 
 
 def select(
@@ -29,10 +29,10 @@ def select(
     last: int,
     picked: Int[Tensor, "b k"] | None = None,
 ) -> Int[Tensor, "b m"]:
-    """The columns whose rank is in [first, last), highest score first; equal scores rank in any order.
+    """Selects the columns with ranks in [first, last), highest score first; equal scores rank in any order.
 
-    Own columns rank after all others. The columns come in no particular order, but the same scores give the same
-    order. With `picked`, only the columns at these places of it are returned.
+    Own columns rank after all others. The order of the result is arbitrary, but the same for the same scores. With
+    `picked`, the result holds only the columns at these places of it.
     """
     if scores.is_cuda:
         return threshold.select(scores, self_index, first, last, picked)
@@ -63,7 +63,7 @@ def select(
 
 
 def _own_last(scores: np.ndarray, own: np.ndarray) -> np.ndarray:
-    """The scores (b, n) of a few queries with -inf in their own columns (b, w) alone, which so rank last."""
+    """The scores (b, n) of a few queries with -inf in their own columns (b, w) alone, so these rank last."""
     query, place = np.nonzero(own >= 0)
     if len(query):
         scores = np.maximum(scores, np.finfo(scores.dtype).min)
@@ -81,39 +81,39 @@ def _partitioned(scores: np.ndarray, first: int, last: int) -> np.ndarray:
 
 
 def _large(scores: np.ndarray, first: int, last: int) -> np.ndarray:
-    """The same, by column; of equal scores those of the first columns rank first."""
+    """The same, by column; among equal scores the first columns rank first."""
     selected = np.empty((len(scores), last - first), dtype=np.int64)
     for row, members in zip(scores, selected, strict=True):
         sample = np.sort(row[:: int(len(row) ** STRIDE)])
-        found = _highest(row, last, sample)
+        mask = _highest(row, last, sample)
         if first > 0:
-            found ^= _highest(row, first, sample)
-        columns = np.flatnonzero(found)
-        # NaN is in no order with a border. The loss is then NaN too, and its check says so.
+            mask ^= _highest(row, first, sample)
+        columns = np.flatnonzero(mask)
+        # NaN has no order, so the count can be wrong. The loss is then NaN too, and its check raises.
         members[:] = columns if len(columns) == len(members) else _partitioned(row[None], first, last)
     return selected
 
 
 def _highest(row: np.ndarray, count: int, sample: np.ndarray) -> np.ndarray:
-    """True in the `count` columns that score highest. The sorted sample of the scores (n,) says where to look."""
+    """Mask of the `count` columns with the highest scores; the sorted sample of the scores estimates the border."""
     share = count / len(row)
     rank, error = share * len(sample), 4 * math.sqrt(share * (1 - share) * len(sample)) + 1  # four standard deviations
     above, below = int(rank - error), math.ceil(rank + error)
     chosen = row > (sample[-above] if above > 0 else np.inf)
     near = np.flatnonzero((row >= (sample[-below] if below <= len(sample) else -np.inf)) ^ chosen)
-    wanted = count - np.count_nonzero(chosen)
-    if not 0 <= wanted <= len(near):  # the sample misled
-        chosen, near, wanted = np.zeros_like(chosen), np.arange(len(row)), count
-    if wanted:
+    missing = count - np.count_nonzero(chosen)
+    if not 0 <= missing <= len(near):  # the border is outside the sample's estimate
+        chosen, near, missing = np.zeros_like(chosen), np.arange(len(row)), count
+    if missing:
         scores = row[near]
-        border = np.partition(scores, -wanted)[-wanted]
+        border = np.partition(scores, -missing)[-missing]
         over = scores > border
         chosen[near[over]] = True
-        chosen[near[scores == border][: wanted - np.count_nonzero(over)]] = True
+        chosen[near[scores == border][: missing - np.count_nonzero(over)]] = True
     return chosen
 
 
 def _along(values: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Each row's values (b, n) at its places (b, k). NumPy's take_along_axis gives the same, but keeps the lock."""
+    """Each row's values (b, n) at its places (b, k), as NumPy's take_along_axis, which holds Python's lock."""
     rows = np.arange(len(values))[:, None] * values.shape[1]
     return np.ascontiguousarray(values).ravel().take(rows + places)

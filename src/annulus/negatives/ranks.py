@@ -7,17 +7,17 @@ from annulus.errors import InputError
 
 
 def rank_limits(inner: float, outer: float, others: int) -> tuple[int, int]:
-    """First rank kept and first rank beyond, of `others` ranked rows.
+    """First rank of a set and first rank beyond it, of `others` ranked rows.
 
     Raises:
-        InputError: when the borders are no shares in their order, or no row lies between them.
+        InputError: unless the borders are shares in their order, with a row between them.
     """
     if not (isinstance(inner, Real) and isinstance(outer, Real) and 0 <= inner < outer <= 1):
         raise InputError(
-            f"inner {inner} and outer {outer} are no borders of a ring; they are shares of the memory, closest "
+            f"inner {inner} and outer {outer} are not the borders of a ring; give shares of the memory, closest "
             "first: 0 <= inner < outer <= 1"
         )
-    # Rounding first: 0.29 * 100 is 28.999..., and floor would lose a row to it.
+    # Rounded before floor, which would otherwise lose a row: 0.29 * 100 is 28.999...
     first, last = (math.floor(round(share * others, 6)) for share in (inner, outer))
     if first == last:
         raise InputError(
@@ -28,14 +28,14 @@ def rank_limits(inner: float, outer: float, others: int) -> tuple[int, int]:
 
 
 def kept_shares(shares: tuple[float, float], progress: float) -> tuple[float, float]:
-    """(inner, outer) on the way from the whole memory (progress 0) to the sampler's own set (1).
+    """(inner, outer) of a set between the whole memory (progress 0) and the sampler's set (1).
 
-    Both borders move in a straight line: while the outer ball shrinks, the inner one grows.
+    Both borders move linearly: the outer ball shrinks while the inner ball grows.
 
     Source: Wu et al. 2020, arXiv:2005.13149, Section 4.3.
 
     Raises:
-        InputError: when progress is no share.
+        InputError: unless progress is a share.
     """
     if not 0 <= progress <= 1:
         raise InputError(f"progress {progress} of annealing: give a share, 0 (the whole memory) to 1 (the set itself)")

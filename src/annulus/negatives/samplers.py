@@ -1,4 +1,4 @@
-"""Samplers: settings of a set of negatives that draw from it, and anneal to it from all other columns."""
+"""Samplers: settings of a set of negatives. They draw from the set, and anneal to it from all other columns."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -11,21 +11,25 @@ from annulus.errors import InputError
 from annulus.negatives.by_cluster import cave
 from annulus.negatives.by_rank import Count, ring, uniform
 from annulus.negatives.clusters import Clustering, Clusters
-from annulus.negatives.draws import Random
 from annulus.negatives.own import SelfIndex
+from annulus.negatives.random_numbers import Random
 from annulus.negatives.ranks import kept_shares
+from annulus.negatives.scores import Scores
 from annulus.negatives.selection import Selection
 from annulus.settings import ClusterCount, Repeats, Section, Share, Steps
 
 
 class Sampler(Section):
-    """Base class of samplers: a frozen dataclass of settings that draws negatives, of the ranks `shares` or otherwise.
+    """Base class of samplers: a frozen dataclass of settings. By default it draws from the ranks `shares`.
 
-    A `draw` of its own composes `ring`, `cave`, `draw_weighted` and `fractions` of annulus.negatives, to which it gives
-    `generator` on. For k "all" it gives its set, if each column of it is equally likely, or raises InputError.
-    `self_index` says where the query's own columns are. A sampler to which the images of the others matter has the
-    class attribute `clustering = "images"`: each image is then a cluster of its own. So `clusters.columns[0]` holds the
-    number of each column's image, -1 where a queue has none yet, and `clusters.queries[0]` that of each query's.
+    Your own `draw` composes `ring`, `cave`, `draw_weighted` and `fractions` of annulus.negatives, and passes
+    `generator` to them. For k "all" it returns its set if all columns of the set are equally likely, else it raises
+    InputError. `self_index` holds the query's own columns.
+
+    A sampler that needs the image of each column has the class attribute `clustering = "images"`: each image is then a
+    cluster. So `clusters.columns[0]` holds the number of each column's image (-1 for an empty place of a queue), and
+    `clusters.queries[0]` the number of each query's image. With `clustering = "classes"`, they hold the classes, for
+    which a loop of your own calls `METHOD.set_classes(labels)`.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
@@ -49,16 +53,16 @@ class Sampler(Section):
 
     @property
     def shares(self) -> tuple[float, float]:
-        """(inner, outer) border of the set, as fractions of the memory, closest first; by default all of it."""
+        """(inner, outer) border of the set, as shares of the memory, closest first; by default the whole memory."""
         return 0.0, 1.0
 
     @property
-    def clustering(self) -> Clustering | Literal["images"] | None:
-        """Settings of the clustering, where clusters are needed; "images": each image is one."""
+    def clustering(self) -> Clustering | Literal["images", "classes"] | None:
+        """Settings of the clustering; "images", "classes": each of these is a cluster; None: no clusters are needed."""
         return None
 
-    def draws_of_all(self, progress: float) -> bool:
-        """True where `draw` takes all other columns for the set, and so reads of the scores their shape alone."""
+    def uses_all_columns(self, progress: float) -> bool:
+        """Returns True if the set is all other columns, so that `draw` reads only the shape of the scores."""
         return type(self).draw is Sampler.draw and kept_shares(self.shares, progress) == (0.0, 1.0)
 
     def draw(
@@ -70,12 +74,18 @@ class Sampler(Section):
         progress: float = 1.0,
         clusters: Clusters | None = None,
     ) -> Selection:
-        """Negatives; `progress` in [0, 1] anneals from all other columns to the sampler's own set.
+        """Draws negatives; `progress` in [0, 1] anneals from all other columns to the sampler's set.
 
         Raises:
-            InputError: when a set is empty.
+            InputError: if a set is empty.
         """
         return ring(scores, self_index, *kept_shares(self.shares, progress), k, generator)
+
+    def synthetic(
+        self, scores: Scores, self_index: SelfIndex, generator: Random, progress: float
+    ) -> Float[Tensor, "b s"] | None:
+        """Scores of further negatives that are no column, with gradient; None: there are none."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -106,10 +116,10 @@ class Ball(Sampler):
 
 @dataclass(frozen=True, kw_only=True)
 class Ring(Sampler):
-    """`ring`: negatives of ranks [inner, outer), as fractions of the memory, closest first.
+    """`ring`: negatives of ranks [inner, outer), as shares of the memory, closest first.
 
     Raises:
-        InputError: when no rank is between the borders.
+        InputError: if no rank lies between the borders.
 
     >>> ring, random = annulus.negatives.Ring(inner=0.1, outer=0.3), torch.Generator().manual_seed(0)
     >>> scores = torch.arange(100.0).flip(0)[None]  # column i has rank i
@@ -135,16 +145,16 @@ class Ring(Sampler):
 
 @dataclass(frozen=True, kw_only=True)
 class Cave(Sampler):
-    """`cave`: the ball without the query's k-means cluster (keep: outside), or with nothing but it (inside).
+    """`cave`: the ball without the query's k-means cluster (keep: outside), or only its part in that cluster (inside).
 
-    The clusters count in full as soon as annealing has begun. `runs`: independent clusterings; their own clusters are
-    united.
+    Annealing moves the ball; the clusters apply in full from its first step on. `runs`: number of independent
+    clusterings; the query's clusters are united.
 
     >>> cave = annulus.negatives.Cave(outer=0.5, clusters=10, runs=1, iterations=10, keep="outside")
     >>> config = annulus.ContrastConfig(cave, negatives=64)
 
-    In a loop of one's own, groups that are known can stand for the clusters: negatives of no image of the query's
-    video, also from a queue. They stay as long as the loop does not call `before_epoch`.
+    In your own loop, known groups can replace the clusters, also with a queue. In this example negatives come from
+    other videos than the query's. The groups stay until the loop calls `before_epoch`.
 
     >>> network = nn.Sequential(nn.Flatten(), nn.Linear(192, 16))
     >>> method = annulus.MoCo.create(network, images=100, dim=16, queue=64, contrast=config)
@@ -176,7 +186,7 @@ class Cave(Sampler):
         progress: float = 1.0,
         clusters: Clusters | None = None,
     ) -> Selection:
-        """Negatives, of the clusters that the columns and the queries are in; `progress` anneals the ball."""
+        """Draws negatives by the clusters of the columns and the queries; `progress` anneals the ball."""
         if progress == 0:
             return uniform(scores, self_index, k, generator)
         _, outer = kept_shares(self.shares, progress)

@@ -1,8 +1,8 @@
-"""Scores of queries against a memory: all of them to choose by, the chosen ones with a gradient.
+"""Scores of queries against a memory. All scores serve the selection; the selected ones carry a gradient.
 
-The scores are the largest tensor of a step, and each pass over them takes a part of the time of the product that made
-them. So the columns of the query's own image are left out in place; few columns of a large memory, chosen without a
-look at the scores, are multiplied alone; and the gradient of few chosen ones is no table of mostly zeros.
+The scores are the largest tensor of a step, and each pass over them takes a part of the time of their product. So own
+columns are masked in place. If few columns of a large memory are selected without the scores, only these are
+multiplied. The gradient of few selected columns is not a table of mostly zeros.
 """
 
 import math
@@ -16,25 +16,26 @@ from torch import Tensor
 from torch.autograd import Function
 
 from annulus.device.device import without_autocast
+from annulus.errors import InputError
 from annulus.negatives.own import SelfIndex, own_columns
 
-LARGE, LARGE_ON_CPU = 2**16, 2**14  # rows of a memory, from which on
-ADDED = 1 / 12  # or less of them, chosen for each query, are added up faster than a product with a table takes (a CPU)
-MULTIPLIED = 1 / 64  # or less of them are multiplied faster than all (a CPU; a GPU, where it was not tried, takes all)
+LARGE, LARGE_ON_CPU = 2**16, 2**14  # rows of a large memory, from which on the two shares below apply
+ADDED = 1 / 12  # of the rows: up to this share, summing chosen rows is faster than a product with a table (on a CPU)
+MULTIPLIED = 1 / 64  # of the rows: up to this share, multiplying chosen rows alone is faster (a CPU; a GPU takes all)
 
 
 class Scores(ABC):
-    """Scores (b, n), and those of them that carry a gradient."""
+    """Scores (b, n) of queries with the rows of a memory."""
 
     @property
     @abstractmethod
     def table(self) -> Float[Tensor, "b n"]:
-        """The scores of all columns, without gradient, to be read and not kept: `every` may take it over."""
+        """The scores of all columns, without gradient. Do not store the tensor, since `every` may overwrite it."""
 
     @property
     @abstractmethod
     def unread(self) -> Float[Tensor, "b n"]:
-        """A stand-in for the table where its shape and device alone are read; it may be zeros that take no memory."""
+        """A stand-in with the table's shape and device; its numbers may be zeros without memory."""
 
     @abstractmethod
     def gather(self, index: Int[Tensor, "b k"]) -> Float[Tensor, "b k"]:
@@ -44,14 +45,51 @@ class Scores(ABC):
     def every(
         self, own: SelfIndex, index: Int[Tensor, "b k"] | None = None
     ) -> tuple[Float[Tensor, "b n"], Float[Tensor, "b k"] | None]:
-        """The scores of all columns, with gradient and -inf in the query's own ones; and those of `index`, as they are.
+        """Returns the scores of all columns (the query's own are -inf) and the scores at `index`, with gradient.
 
-        One gradient of all columns is made for both.
+        Backward computes one gradient of all columns for both.
         """
 
+    def divided(self, temperature: float) -> "Scores":
+        """The same scores divided by a temperature.
 
-class Given(Scores):
-    """Scores that were made already, by whatever made them."""
+        Raises:
+            InputError: if the scores have no temperature.
+        """
+        raise InputError(
+            f"{type(self).__name__.lstrip('_')}: these scores have no temperature that could change; take critic: dot "
+            "or bilinear, or another anneal than temperature"
+        )
+
+    def between(self, index: Int[Tensor, "b"]) -> Float[Tensor, "b n"]:
+        """Dot products of these rows with all rows, without gradient.
+
+        Raises:
+            InputError: if the scores have no vectors.
+        """
+        raise InputError("there is no row of each image; take method: ir or pirl, with critic: dot or bilinear")
+
+    def mixed(
+        self, first: Int[Tensor, "b s"], second: Int[Tensor, "b s"], share: Float[Tensor, "b s"]
+    ) -> Float[Tensor, "b s"]:
+        """Scores, with gradient, of the unit vectors along share * row of `first` + (1 - share) * row of `second`.
+
+        Raises:
+            InputError: if the scores have no vectors.
+        """
+        raise InputError("there are no vectors to mix: take method: ir, pirl, moco or moco-jigsaw, with critic: dot")
+
+    def mixed_with_query(self, index: Int[Tensor, "b s"], share: Float[Tensor, "b s"]) -> Float[Tensor, "b s"]:
+        """The same of share * the query + (1 - share) * row of `index`; the mixed query is a constant.
+
+        Raises:
+            InputError: if the scores have no vectors.
+        """
+        raise InputError("there are no vectors to mix: take method: ir, pirl, moco or moco-jigsaw, with critic: dot")
+
+
+class StoredScores(Scores):
+    """Scores in a tensor that the caller computed."""
 
     def __init__(self, scores: Float[Tensor, "b n"]) -> None:
         self.scores = scores
@@ -61,6 +99,9 @@ class Given(Scores):
         return self.scores.detach()
 
     unread = table
+
+    def divided(self, temperature: float) -> "StoredScores":
+        return StoredScores(self.scores / temperature)
 
     def gather(self, index: Int[Tensor, "b k"]) -> Float[Tensor, "b k"]:
         return self.scores.gather(1, index)
@@ -75,47 +116,65 @@ class Given(Scores):
 
 
 class Products(Scores):
-    """Dot products of queries with the rows of a memory, which get no gradient.
+    """Dot products of queries with the rows of a memory. The rows have no gradient.
 
-    They are made in the queries' precision: embeddings are float32 also of networks that are in bfloat16 as a whole,
-    with their memory.
+    They are computed in the queries' precision: embeddings are float32, although network and memory may be bfloat16.
     """
 
     def __init__(self, queries: Float[Tensor, "b d"], rows: Float[Tensor, "n d"]) -> None:
         self.queries, self.rows = queries, rows.to(queries.dtype)
-        self.made: Tensor | None = None
+        self._table: Tensor | None = None
 
     @property
     def table(self) -> Float[Tensor, "b n"]:
-        if self.made is None:
+        if self._table is None:
             with without_autocast(self.rows.device):
-                self.made = self.queries.detach() @ self.rows.T
-        return self.made
+                self._table = self.queries.detach() @ self.rows.T
+        return self._table
 
     @property
     def unread(self) -> Float[Tensor, "b n"]:
         return self.rows.new_zeros(()).expand(len(self.queries), len(self.rows))
 
+    def divided(self, temperature: float) -> "Products":
+        return Products(self.queries / temperature, self.rows)
+
+    def between(self, index: Int[Tensor, "b"]) -> Float[Tensor, "b n"]:
+        return self.rows[index] @ self.rows.T
+
+    def mixed(
+        self, first: Int[Tensor, "b s"], second: Int[Tensor, "b s"], share: Float[Tensor, "b s"]
+    ) -> Float[Tensor, "b s"]:
+        mixed = share[..., None] * self.rows[first] + (1 - share[..., None]) * self.rows[second]
+        scores = self.gather(torch.cat([first, second], dim=1)).chunk(2, dim=1)
+        return (share * scores[0] + (1 - share) * scores[1]) / mixed.norm(dim=2)
+
+    def mixed_with_query(self, index: Int[Tensor, "b s"], share: Float[Tensor, "b s"]) -> Float[Tensor, "b s"]:
+        query = F.normalize(self.queries.detach(), dim=1)
+        mixed = share[..., None] * query[:, None] + (1 - share[..., None]) * self.rows[index]
+        own = (self.queries * query).sum(dim=1, keepdim=True)
+        return (share * own + (1 - share) * self.gather(index)) / mixed.norm(dim=2)
+
     def gather(self, index: Int[Tensor, "b k"]) -> Float[Tensor, "b k"]:
-        alone = self.made is None and self.rows.device.type == "cpu" and _few(index, self.rows, MULTIPLIED)
+        alone = self._table is None and self.rows.device.type == "cpu" and _few(index, self.rows, MULTIPLIED)
         return _Chosen.apply(self.queries, self.rows, None if alone else self.table, index)
 
     def every(
         self, own: SelfIndex, index: Int[Tensor, "b k"] | None = None
     ) -> tuple[Float[Tensor, "b n"], Float[Tensor, "b k"] | None]:
-        table, self.made = self.table, None
+        table, self._table = self.table, None
         own = None if own is None else own.view(len(own), -1)
         return _Every.apply(self.queries, self.rows, table, own, index)
 
 
 def _few(index: Int[Tensor, "b k"], rows: Float[Tensor, "n d"], share: float) -> bool:
-    """True where the memory is large, and no more than a share of it chosen."""
+    """Returns True if the memory is large and at most this share of its rows is chosen."""
     large = LARGE_ON_CPU if rows.device.type == "cpu" else LARGE
     return len(rows) >= large and index.shape[1] <= share * len(rows)
 
 
 class _Chosen(Function):
-    """Chosen scores: from the table, or where there is none from the queries and the chosen rows."""
+    """Chosen scores: from the table, or without a table from the queries and the chosen rows."""
 
     @staticmethod
     def forward(ctx: Any, queries: Tensor, rows: Tensor, table: Tensor | None, index: Tensor) -> Tensor:
@@ -125,7 +184,7 @@ class _Chosen(Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         rows, index = ctx.saved_tensors
-        # A GPU adds to a table in any order.
+        # scatter_add_ on a GPU adds in any order.
         if not _few(index, rows, ADDED) and not torch.are_deterministic_algorithms_enabled():
             table = gradient.new_zeros(len(index), len(rows)).scatter_add_(1, index, gradient)
             return table @ rows, None, None, None
@@ -142,15 +201,15 @@ def _added(
 def _multiplied(
     queries: Float[Tensor, "b d"], rows: Float[Tensor, "n d"], index: Int[Tensor, "b k"]
 ) -> Float[Tensor, "b k"]:
-    """Dot products of each query with its chosen rows: the gradient, in the weights, of a product with their sum."""
+    """Dot products of each query with its chosen rows: the gradient, by the weights, of its product with their sum."""
     with torch.enable_grad():
         weights = queries.new_zeros(index.shape, requires_grad=True)
-        (found,) = torch.autograd.grad(_added(rows, index, weights), weights, queries)
-    return found
+        (products,) = torch.autograd.grad(_added(rows, index, weights), weights, queries)
+    return products
 
 
 class _Every(Function):
-    """The table becomes the result: own columns, padded with -1, are left out in place, without asking the device."""
+    """The table becomes the result: own columns, padded with -1, are masked in place, without a wait for the device."""
 
     @staticmethod
     def forward(
@@ -160,15 +219,15 @@ class _Every(Function):
         ctx.save_for_backward(rows, index)
         chosen = None if index is None else table.gather(1, index)
         if own is not None:
-            # Padding stands for another own column, or where there is none, for column 0 as it is.
+            # Padding repeats another own column, or without one column 0, which stays.
             last = own.amax(dim=1, keepdim=True)
             places = own.where(own >= 0, last).clamp(min=0)
             table.scatter_(1, places, table.gather(1, places).masked_fill(last >= 0, -math.inf))
         return table, chosen
 
     @staticmethod
-    def backward(ctx: Any, of_every: Tensor, of_chosen: Tensor | None) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, gradient: Tensor, chosen_gradient: Tensor | None) -> tuple[Tensor | None, ...]:
         rows, index = ctx.saved_tensors
-        # Every bound has a gradient of 0 in what is left out.
-        gradient = of_every if index is None else of_every.scatter_add(1, index, of_chosen)
+        # The gradient of every bound is 0 in masked columns.
+        gradient = gradient if index is None else gradient.scatter_add(1, index, chosen_gradient)
         return gradient @ rows, None, None, None, None

@@ -1,4 +1,4 @@
-"""Columns of scores that were selected for each query: negatives and neighbours alike."""
+"""`Selection`: the selected columns of scores for each query, negatives or neighbours."""
 
 from dataclasses import dataclass
 
@@ -8,15 +8,15 @@ from torch import Tensor
 
 from annulus.errors import InputError
 from annulus.negatives.own import SelfIndex, own_columns
-from annulus.negatives.scores import Given, Scores
+from annulus.negatives.scores import Scores, StoredScores
 
 
 @dataclass(frozen=True)
 class Selection:
     """The selected columns of each query.
 
-    `index` holds column numbers, and False in `mask` leaves that place out; a mask of None leaves out nothing. Without
-    an index every column is selected, in order, but for the query's `own` and what the mask leaves out.
+    `index` holds column numbers, and False in `mask` omits that place; a mask of None omits nothing. If `index` is
+    None, all columns are selected in order, except the query's `own` and the columns that the mask omits.
 
     >>> scores = torch.tensor([[9.0, 3.0, 2.0, 1.0]])
     >>> chosen = annulus.Selection(torch.tensor([[1, 3]]), mask=torch.tensor([[True, False]]))
@@ -31,16 +31,16 @@ class Selection:
     own: SelfIndex = None
 
     def gather(self, scores: Float[Tensor, "b n"]) -> Float[Tensor, "b k"]:
-        """The scores of the selected columns; -inf, which adds nothing to a softmax, at places that are left out."""
-        queries = next((len(one) for one in (self.index, self.mask, self.own) if one is not None), None)
+        """The scores of the selected columns; -inf, which adds nothing to a softmax, at omitted places."""
+        queries = next((len(part) for part in (self.index, self.mask, self.own) if part is not None), None)
         if not isinstance(scores, Tensor) or scores.ndim != 2 or queries not in (None, len(scores)):
             shape = f"of shape {tuple(scores.shape)}" if isinstance(scores, Tensor) else f"a {type(scores).__name__}"
             rows = "a row per query" if queries is None else f"a row for each of {queries} queries"
-            raise InputError(f"scores are {shape}; give the tensor that was selected from, {rows}")
-        return gather(Given(scores), self)[0]
+            raise InputError(f"scores are {shape}; give the tensor of the selection, {rows}")
+        return gather(StoredScores(scores), self)[0]
 
     def counts(self, scores: Num[Tensor, "b n"]) -> Int[Tensor, "b"]:
-        """Number of selected columns for each query; a repeated column counts as often as it is selected."""
+        """Number of selected places for each query, so a repeated column counts several times."""
         if self.mask is not None:
             return (self.mask if self.index is not None else self.marked(scores)).sum(dim=1)
         columns = scores.shape[1] if self.index is None else self.index.shape[1]
@@ -54,31 +54,31 @@ class Selection:
                 return self.mask
             others = ~own_columns(scores, self.own)
             return others if self.mask is None else others & self.mask
-        # A place that is left out may repeat a selected column: a sum keeps that column, whatever the order.
+        # An omitted place may repeat a selected column. A sum keeps that column, in any order.
         return self.occurrences(scores) > 0
 
     def occurrences(self, scores: Num[Tensor, "b n"]) -> Int[Tensor, "b n"]:
-        """The number of times that each column stands in the index, without the places that are left out."""
-        kept = torch.ones_like(self.index, dtype=torch.int32) if self.mask is None else self.mask.int()
-        return torch.zeros_like(scores, dtype=torch.int32).scatter_add_(1, self.index, kept)
+        """The number of times that each column occurs in the index, without omitted places."""
+        ones = torch.ones_like(self.index, dtype=torch.int32) if self.mask is None else self.mask.int()
+        return torch.zeros_like(scores, dtype=torch.int32).scatter_add_(1, self.index, ones)
 
 
 def gather(scores: Scores, *selections: Selection) -> list[Float[Tensor, "b _"]]:
-    """`Selection.gather` of each, by one gather and so by one backward."""
-    listed = [one.index for one in selections if one.index is not None]
+    """`Selection.gather` of several selections, by one gather and one backward."""
+    listed = [selection.index for selection in selections if selection.index is not None]
     index = torch.cat(listed, dim=1) if listed else None
     columns: list[Tensor | None] = [None] * len(selections)
     if len(listed) == len(selections):
         chosen = scores.gather(index)
     else:
-        without = [place for place, one in enumerate(selections) if one.index is None]
+        without = [place for place, selection in enumerate(selections) if selection.index is None]
         own = next((selections[place].own for place in without if selections[place].own is not None), None)
         every, chosen = scores.every(own, index)
         for place in without:
             columns[place] = every
-    found = iter(() if chosen is None else chosen.split([each.shape[1] for each in listed], dim=1))
-    columns = [next(found) if each is None else each for each in columns]
+    parts = iter(() if chosen is None else chosen.split([index.shape[1] for index in listed], dim=1))
+    columns = [next(parts) if some is None else some for some in columns]
     return [
-        each if one.mask is None else each.masked_fill(~one.mask, -torch.inf)
-        for each, one in zip(columns, selections, strict=True)
+        some if selection.mask is None else some.masked_fill(~selection.mask, -torch.inf)
+        for some, selection in zip(columns, selections, strict=True)
     ]

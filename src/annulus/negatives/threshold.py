@@ -1,8 +1,8 @@
-"""The columns of given ranks on a GPU: exact, equal scores by column, and so the same columns on every run.
+"""Exact selection of the columns of a range of ranks on a GPU. Equal scores rank by column, the same on every run.
 
-A set of ranks is a stretch between two thresholds: two scores, and among equal scores two columns. So members can be
-found and listed by column without sorting (`annulus.negatives.bisection`, in Triton). Where Triton is not installed or
-its kernels do not agree, and for float64, plain PyTorch sorts. Both give the same columns in the same order.
+A range of ranks lies between two thresholds: two scores, and among equal scores two columns. So
+`annulus.negatives.bisection` (Triton) lists the members by column without a sort. Plain PyTorch sorts if Triton is not
+installed or its kernels do not agree, and for float64. Both return the same columns in the same order.
 """
 
 from functools import partial
@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from annulus.device.kernels import trusted
+from annulus.device.trust import trusted
 from annulus.negatives.own import SelfIndex, own_columns
 
 
@@ -22,9 +22,9 @@ def select(
     last: int,
     picked: Int[Tensor, "b k"] | None = None,
 ) -> Int[Tensor, "b m"]:
-    """The columns whose rank is in [first, last), by column, or those at the `picked` places of that list.
+    """Selects the columns with ranks in [first, last), by column, or the columns at the `picked` places of that list.
 
-    Own columns rank after all others, as columns of NaN do, and equal scores by column.
+    Own columns and columns of NaN rank after all others; equal scores rank by column.
     """
     agrees = _AGREES.get(scores.dtype)
     if agrees is None or not trusted("annulus.negatives.bisection", agrees, scores.device):
@@ -40,7 +40,7 @@ def by_kernels(
     picked: Int[Tensor, "b k"] | None = None,
 ) -> Int[Tensor, "b m"]:
     """`select` by kernels."""
-    from annulus.negatives import bisection  # it needs Triton
+    from annulus.negatives import bisection  # here, since it needs Triton
 
     own = torch.empty(0, dtype=torch.int64, device=scores.device) if self_index is None else self_index
     with torch.cuda.device_of(scores):  # Triton starts kernels on the current device
@@ -55,14 +55,14 @@ def plain(
     picked: Int[Tensor, "b k"] | None = None,
 ) -> Int[Tensor, "b m"]:
     """`select` by sorting, on any device."""
-    last_of_all = own_columns(scores, self_index) | scores.isnan()  # a GPU sorts NaN of either sign apart
-    rising = (-scores.detach()).masked_fill(last_of_all, torch.nan)
+    ranked_last = own_columns(scores, self_index) | scores.isnan()  # a GPU sorts NaN of either sign apart
+    rising = (-scores.detach()).masked_fill(ranked_last, torch.nan)
     members = rising.sort(dim=1, stable=True).indices[:, first:last].sort(dim=1).values
     return members if picked is None else members.gather(1, picked)
 
 
 def kernels_agree(device: torch.device, dtype: torch.dtype = torch.float32) -> bool:
-    """True where the kernels select as `plain` does: of several parts, with ties, -inf, NaN and own columns."""
+    """Returns True if the kernels and `plain` select the same: several parts, ties, -inf, NaN and own columns."""
     generator = torch.Generator().manual_seed(0)
     drawn = torch.randn(4, 4609, generator=generator)
     drawn[1], drawn[2] = (4 * drawn[1]).round() / 4, (256 * drawn[2]).round() / 256  # ties by the hundred, and a few

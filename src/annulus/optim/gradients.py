@@ -1,4 +1,4 @@
-"""The mean over processes of each parameter's gradient, sent while backward still computes the others."""
+"""Means of the gradients over processes, sent while backward still computes further gradients."""
 
 from collections.abc import Iterable, Iterator
 from functools import cache, partial
@@ -10,15 +10,15 @@ from torch import Tensor, nn
 
 from annulus.device.distributed import world_size
 
-BUCKET = 2**22  # gradient values sent at a time: few calls, the first of them early in backward
+BUCKET = 2**22  # gradient values sent at a time: few calls, and the first one early in backward
 
 
 class GradientMeans:
-    """Replaces gradients by their means over processes: `wait` between backward and the optimiser's step.
+    """Replaces gradients by their means over processes. Call `wait` between backward and the optimiser's step.
 
-    Backward reaches the last parameters first, so these travel first. A process without a gradient where another has
-    one counts as zero and receives the mean; a parameter that no process has a gradient for keeps none. In one process
-    nothing happens.
+    Backward reaches the last parameters first, so these are sent first. If a process lacks a gradient that another one
+    has, it counts as zero, and the process receives the mean. If no process has it, the gradient stays None. In one
+    process nothing happens.
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter]) -> None:
@@ -30,7 +30,7 @@ class GradientMeans:
                 parameter.register_post_accumulate_grad_hook(partial(self._arrived, bucket))
 
     def wait(self) -> None:
-        """Send the remaining buckets and store the means as gradients."""
+        """Sends the remaining buckets and stores the means as gradients."""
         for bucket in self.buckets[self.sent :]:
             bucket.send()
         for bucket in self.buckets:
@@ -38,10 +38,10 @@ class GradientMeans:
         self.sent = 0
 
     def _arrived(self, bucket: "_Bucket", _: nn.Parameter) -> None:
-        """Send the buckets whose gradients are all there; in order, which is then the same in every process.
+        """Sends the complete buckets in order, which is the same in every process.
 
         Raises:
-            RuntimeError: when this bucket's were, and have been sent: by a second backward before `wait`.
+            RuntimeError: if this bucket was complete already, by a second backward before `wait`.
         """
         if bucket.missing == 0:
             raise RuntimeError("backward ran twice before `GradientMeans.wait`; call it after each backward")
@@ -52,12 +52,12 @@ class GradientMeans:
 
 
 class _Bucket:
-    """Parameters whose gradients travel together."""
+    """Parameters whose gradients are sent together."""
 
     def __init__(self, parameters: list[nn.Parameter]) -> None:
         self.parameters, self.missing = parameters, len(parameters)
         self.gradients: list[Tensor] = []
-        self.flat: Tensor | None = None  # the gradients, then which of them this process has
+        self.flat: Tensor | None = None  # the gradients, then a 1 for each gradient that this process has
         self.work: Any = None
 
     def send(self) -> None:
@@ -65,8 +65,8 @@ class _Bucket:
         held = torch.ones(len(self.parameters), dtype=first.dtype, device=first.device)
         for place in self._without():
             held[place] = 0
-        self.gradients = [torch.zeros_like(one) if one.grad is None else one.grad for one in self.parameters]
-        # Values of several types travel in the widest, and come back in their own.
+        self.gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in self.parameters]
+        # Values of several types are sent in the widest type.
         self.flat = torch.cat([values.reshape(-1) for values in (*self.gradients, held)])
         self.work = dist.all_reduce(self.flat, group=_group(dist.group.WORLD), async_op=True)
 
@@ -76,7 +76,7 @@ class _Bucket:
         *means, held = self.flat.div_(world_size()).split(sizes)
         for gradient, mean in zip(self.gradients, means, strict=True):
             gradient.copy_(mean.view(gradient.shape))
-        for place in self._without():  # only here is a GPU waited for
+        for place in self._without():  # the host waits for a GPU only here
             if held[place] > 0:
                 self.parameters[place].grad = self.gradients[place]
         self.missing = len(self.parameters)
@@ -87,12 +87,12 @@ class _Bucket:
 
 @cache
 def _group(world: Any) -> Any:
-    """Group of all processes for gradients alone, so that batch statistics sent meanwhile are not mistaken for them."""
+    """Group of all processes for gradients alone, apart from the batch statistics that are sent meanwhile."""
     return dist.new_group()
 
 
 def _parts(parameters: Iterable[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
-    """The parameters in order, some `BUCKET` values at a time."""
+    """Yields the parameters in order, about `BUCKET` values at a time."""
     part, values = [], 0
     for parameter in parameters:
         part.append(parameter)

@@ -1,4 +1,4 @@
-"""The learning rate over training."""
+"""Schedules of the learning rate."""
 
 import math
 from dataclasses import dataclass
@@ -14,17 +14,17 @@ BetweenZeroAndOne = Annotated[float, Gt(0), Lt(1)]
 
 @dataclass(frozen=True)
 class ConstantSchedule(Section):
-    """The rate stays."""
+    """A constant rate."""
 
 
 @dataclass(frozen=True)
 class CosineSchedule(Section):
-    """The rate falls to zero along half a cosine."""
+    """A rate that falls to zero along half a cosine."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MilestoneSchedule(Section):
-    """The rate is multiplied by `factor` at each share of training."""
+    """A rate that is multiplied by `factor` at each share of training in `at`."""
 
     at: list[BetweenZeroAndOne]
     factor: BetweenZeroAndOne
@@ -37,7 +37,10 @@ class MilestoneSchedule(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class PlateauSchedule(Section):
-    """The rate is multiplied by `factor` when validation has not risen for `patience` epochs, `drops` times at most."""
+    """A rate that is multiplied by `factor` after `patience` epochs without a higher validation accuracy.
+
+    It drops `drops` times at most.
+    """
 
     patience: Steps
     factor: BetweenZeroAndOne
@@ -54,7 +57,7 @@ SCHEDULES = {  # by their keys in params.yaml
 
 
 class Schedule:
-    """Rate at each share of training; a plateau also counts epochs without a better validation accuracy."""
+    """Learning rate over training, with the state of a plateau."""
 
     def __init__(self, policy: Policy, learning_rate: float, warmup: float) -> None:
         """`warmup` is the share of training over which the rate rises from zero."""
@@ -70,7 +73,7 @@ class Schedule:
         return isinstance(self.policy, PlateauSchedule)
 
     def rate(self, trained: float) -> float:
-        """The learning rate when this share of training, in [0, 1), is done."""
+        """The learning rate at this share of training, in [0, 1)."""
         if trained < self.warmup:
             return self.learning_rate * trained / self.warmup
         return self.learning_rate * self._factor((trained - self.warmup) / (1 - self.warmup), trained)
@@ -89,10 +92,10 @@ class Schedule:
                 raise TypeError(f"no schedule is known for {type(self.policy).__name__}")
 
     def after_epoch(self, validation_percent: float | None) -> None:
-        """Let a plateau see the epoch's accuracy; after `patience` epochs without a better one it drops."""
+        """Observes the epoch's accuracy; a plateau drops the rate after `patience` epochs without a better one."""
         if not self.watches_accuracy:
             return
-        assert validation_percent is not None  # Training refuses a plateau without a validation part
+        assert validation_percent is not None  # the training checks that a plateau has a validation part
         if validation_percent > self.best:
             self.best, self.waited = validation_percent, 0
             return

@@ -9,8 +9,17 @@ STARTED = time.time()  # start of this process, after some of its imports
 
 
 def main_checkout() -> Path:
-    """The main checkout, in a workspace and in the temporary copies of queued experiments alike."""
-    return Path(os.environ.get("DVC_ROOT") or ".").resolve()
+    """Root of the git repository, from any of its DVC projects and from the temporary copies of queued experiments.
+
+    Without git the DVC project's root, and without DVC the working directory.
+    """
+    start = Path(os.environ.get("DVC_ROOT") or ".").resolve()
+    return next((place for place in (start, *start.parents) if (place / ".git").exists()), start)
+
+
+def project() -> Path:
+    """Path of the running DVC project in the checkout: `.` for the main line, `stages/law` for a study."""
+    return Path(os.environ.get("DVC_ROOT") or ".").resolve().relative_to(main_checkout())
 
 
 def first() -> bool:

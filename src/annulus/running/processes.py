@@ -6,10 +6,8 @@ import sys
 import time
 from collections.abc import Sequence
 
-import torch.distributed as dist
-
 from annulus.device.threads import cores
-from annulus.running.workers import end_with
+from annulus.running.end import end_with
 
 LAUNCHER = "ANNULUS_LAUNCHER"  # in each process's environment: the one that has started it
 LOOK_SECONDS = 0.1
@@ -42,7 +40,9 @@ def _run(count: int) -> int | str:
 
     This process stays, so that whoever interrupts it or looks whether it lives reaches them all.
     """
-    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)  # where they meet
+    from torch.distributed import TCPStore  # seconds, which the script's own processes need not wait for twice
+
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)  # where they meet
     shared = {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count), LAUNCHER: str(os.getpid())}
     shared |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.port), "TORCHELASTIC_USE_AGENT_STORE": "True"}
     environment = {"OMP_NUM_THREADS": "1"} | os.environ | shared

@@ -23,7 +23,7 @@ BAR_SECONDS = 1.0  # the bar's loss waits for a GPU
 log = logging.getLogger("annulus")
 
 
-class Report(NamedTuple):
+class ProgressReport(NamedTuple):
     """Progress of a run: images seen, of `total`; `text` adds the current numbers."""
 
     name: str
@@ -54,7 +54,7 @@ class Display:
         self.next_line: dict[str, float] = {}
         self.warned: set[str] = set()
 
-    def show(self, message: Report | Line) -> None:
+    def show(self, message: ProgressReport | Line) -> None:
         if isinstance(message, Line):
             self._say(message)
             return
@@ -70,7 +70,7 @@ class Display:
         self.bars.clear()
         self.all = None
 
-    def _count(self, message: Report) -> None:
+    def _count(self, message: ProgressReport) -> None:
         """Runs that go on have done a share before: it takes no time here."""
         share = message.done / message.total
         when, before = self.begun or (time.monotonic(), 0.0)
@@ -95,7 +95,7 @@ class Display:
         else:
             log.log(message.level, "%s", line)
 
-    def _bar(self, message: Report) -> None:
+    def _bar(self, message: ProgressReport) -> None:
         if self.runs > 1:
             ended = sum(share == 1 for share in self.shares.values())
             left = self._left()
@@ -113,7 +113,7 @@ class Display:
         if message.ended:
             self.bars.pop(message.name).close()
 
-    def _line(self, message: Report) -> None:
+    def _line(self, message: ProgressReport) -> None:
         now = time.monotonic()
         began, at = self.first.setdefault(message.name, (now, message.done))
         due = self.next_line.setdefault(message.name, began + LINE_SECONDS)
@@ -132,11 +132,11 @@ class Display:
 
 
 _name = ""
-_send: Callable[[Report | Line], None] = Display().show
+_send: Callable[[ProgressReport | Line], None] = Display().show
 _due = 0.0
 
 
-def begin(name: str, send: Callable[[Report | Line], None]) -> None:
+def begin(name: str, send: Callable[[ProgressReport | Line], None]) -> None:
     """From here on the run of this process has a name, and its reports go to `send`."""
     global _name, _send, _due
     _name, _send, _due = name, send, 0.0
@@ -157,7 +157,7 @@ def report(done: int, total: int, text: Callable[[], str], ended: bool = False) 
     if rank() > 0 or (now < _due and not ended):
         return
     _due = now + (BAR_SECONDS if _has_bars() else LINE_SECONDS / 10)
-    _send(Report(_name, done, total, text(), ended))
+    _send(ProgressReport(_name, done, total, text(), ended))
 
 
 def say(line: str, level: int = logging.INFO) -> None:

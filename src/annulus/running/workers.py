@@ -7,7 +7,6 @@ do not depend on the number of cores.
 import logging
 import os
 import pickle
-import select
 import signal
 import sys
 import threading
@@ -15,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, suppress
+from contextlib import closing
 from multiprocessing import get_context
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
@@ -30,6 +29,7 @@ from annulus.errors import InputError
 from annulus.running import progress
 from annulus.running.checkpoint import Checkpoint, LockedError, let_go
 from annulus.running.code import hash_code
+from annulus.running.end import end_with
 
 try:
     import faiss
@@ -96,9 +96,9 @@ def map_processes(
         try:
             try:
                 futures = [pool.submit(_computed, name, item) for name, item in zip(names, items, strict=True)]
+                showing.start()  # after the fork, and whole before an interrupt: a thread half started has no end
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
-            showing.start()  # after the fork
             yield from (pickle.loads(future.result()) for future in futures)
         except BrokenProcessPool:
             raise InputError(
@@ -126,22 +126,6 @@ def map_seeds(compute: Callable[[int], Result], seeds: Sequence[int], device: to
     threads = max(1, cores() // len(seeds))
     names = [f"seed {seed}" for seed in seeds]
     return dict(zip(seeds, map_processes(compute, seeds, names=names, device=device, threads=threads), strict=True))
-
-
-def end_with(process: int) -> None:
-    """End this process when another one is gone: it would otherwise continue and hold the checkpoint's lock."""
-
-    def wait() -> None:
-        try:
-            select.select([os.pidfd_open(process)], [], [])
-        except (AttributeError, OSError):  # it has gone; or conda's Python or a Linux before 5.3, without the call
-            with suppress(OSError):
-                while True:
-                    os.kill(process, 0)
-                    time.sleep(LOOK_SECONDS)
-        os._exit(1)
-
-    threading.Thread(target=wait, daemon=True).start()
 
 
 def compute_with(threads: int) -> None:

@@ -1,4 +1,4 @@
-"""Tells a training whose last epoch is no better than chance, so that its numbers are not taken for a result."""
+"""Names a training that ends near chance."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,10 +8,10 @@ STILL = 0.01  # nats: the smallest change of the loss, from the first epoch to t
 
 
 def near_chance(histories: Mapping[int, Sequence[Mapping[str, Number]]]) -> str | None:
-    """A sentence that names the seeds whose training shows nothing learned, with a way out; None if there is none.
+    """Sentence that names the seeds that end near chance, with a way out; None without such a seed.
 
-    `histories`: of each seed a row for each epoch, with `loss_nats` and `bound_nats`. A bound of 0 nats or less is
-    that of scores by chance. It is no proof: hard negatives lower a bound, also of an encoder that has learned.
+    `histories`: for each seed, one row per epoch with `loss_nats` and `bound_nats`. Scores by chance have a bound of 0
+    nats or less. This proves nothing: hard negatives lower the bound of an encoder that has learned, too.
 
     Source: Wu et al. 2020, arXiv:2010.02037, Theorem 3.1 (the bound under a ring is looser).
 
@@ -29,8 +29,8 @@ def near_chance(histories: Mapping[int, Sequence[Mapping[str, Number]]]) -> str 
     return (
         f"{ending} near chance: bound {last['bound_nats']:.2f} nats (0 by chance), loss "
         f"{first['loss_nats']:.2f} to {last['loss_nats']:.2f} nats from first epoch to last. With hard "
-        "negatives (ball, ring, cave) an encoder may have learned all the same: compare kNN with that of sampler: "
-        "uniform. Else that is no result: raise scales.SCALE.pretrain.epochs (few images make few steps), or "
+        "negatives (ball, ring, cave) an encoder may have learned all the same: compare its kNN with sampler: "
+        "uniform. Otherwise raise scales.SCALE.pretrain.epochs (few images make few steps), or "
         "learning_rate"
     )
 

@@ -1,12 +1,50 @@
-"""Checks that the training images suffice for the batch, the queue and the sampler."""
+"""Checks that the choices fit one another, and that the images suffice for the batch, the queue and the sampler."""
 
+from annulus.bounds.bound import Bound
 from annulus.errors import InputError
 from annulus.methods.step import MethodSettings
+from annulus.negatives.annealing import Annealing, CosineTemperature
+from annulus.negatives.mochi import MoCHi
+from annulus.negatives.neighbours import NearestRow, Neighbours, NoNeighbours
 from annulus.negatives.ranks import rank_limits
 from annulus.negatives.samplers import Sampler
 from annulus.training.budget import Budget
 
 LEAST_BATCH = 8  # images; a batch that is more than there are becomes a multiple, for processes and groups to share
+
+
+def check_choices(
+    method: MethodSettings,
+    bound: Bound,
+    sampler: Sampler,
+    annealing: Annealing,
+    neighbours: Neighbours | NoNeighbours,
+) -> None:
+    """Refuses choices that have no meaning together.
+
+    Raises:
+        InputError: with the two choices, and others.
+    """
+    critic = getattr(method, "critic", "dot")
+    tempered, kept = critic in ("dot", "bilinear"), bound.at(method.temperature)
+    if not tempered and (kept is not bound or isinstance(annealing, CosineTemperature)):
+        what = "anneal: temperature changes" if kept is bound else f"{type(bound).__name__} has a constant of"
+        raise InputError(f"{what} the temperature, and critic: {critic} has none; take critic: dot or bilinear")
+    if kept is not bound and isinstance(annealing, CosineTemperature):
+        raise InputError(
+            f"{type(bound).__name__} has a constant of one temperature, and anneal: temperature changes it; take "
+            "anneal: none, or bound: infonce"
+        )
+    if isinstance(sampler, MoCHi) and (method.method.memory == "batch" or critic != "dot"):
+        raise InputError(
+            "sampler: mochi mixes rows of a memory, and critic: dot scores them; take method: ir, pirl, moco or "
+            "moco-jigsaw, with critic: dot"
+        )
+    if isinstance(neighbours, NearestRow) and not (method.keeps_bank and tempered):
+        raise InputError(
+            "neighbours: nearest take the place of the query's own row, by dot products of rows; take method: ir or "
+            "pirl, with critic: dot or bilinear"
+        )
 
 
 def check_groups(method: MethodSettings, budget: Budget, scale: str = "SCALE") -> None:

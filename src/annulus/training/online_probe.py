@@ -4,6 +4,7 @@ It gives the encoder no gradient and draws no random number, so the encoder's we
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -13,13 +14,15 @@ from torch import Tensor
 from annulus.device.distributed import all_gather, local
 from annulus.encoders.encoder import Encoder, SplitEncoder
 from annulus.files.images import UNLABELLED
+from annulus.methods.step import Step
+from annulus.training.loop import Observer, Training
 
 MOMENTUM = 0.9
 STATISTICS_RATE = 0.05  # share of a batch in the running mean and variance of the features
 EPS = 1e-5
 
 
-class OnlineProbe:
+class OnlineProbe(Observer):
     """Softmax regression of a view's class from its pooled features, one step of SGD for each of the encoder's.
 
     Features are standardised by the batch, at evaluation by running statistics. Weights start at zero. The learning
@@ -50,11 +53,14 @@ class OnlineProbe:
         self.weight, self.velocity = torch.zeros(2, width + 1, classes, device=device)  # the last row is the bias
         self.mean, self.var = torch.zeros(width, device=device), torch.ones(width, device=device)
 
+    def after_step(self, training: Training, index: Int[Tensor, "all"], step: Step) -> None:
+        self.learn(index, step.pooled)
+
     @torch.no_grad()
     def learn(self, index: Int[Tensor, "all"], pooled: Sequence[Float[Tensor, "v _"]]) -> None:
-        """One step of SGD on the features that each of the encoder's networks has found in views of images `index`.
+        """One step of SGD on the features of views of images `index`, from each of the encoder's networks.
 
-        Of several views of each image all first ones come before all second ones.
+        All first views come before all second views.
         """
         features = (pooled[0] if len(pooled) == 1 else torch.cat(pooled, dim=1)).float()
         views = len(features) // len(local(index))
@@ -72,22 +78,18 @@ class OnlineProbe:
         self.weight.sub_(self.velocity, alpha=self.rate)
 
     def accuracy(self, features: Float[Tensor, "m c"], labels: Int[Tensor, "m"]) -> float:
-        """Percent of the images that are told their class, by their pooled features; 100 / classes at chance."""
-        told = (self._standardised(features.to(self.mean.device), training=False) @ self.weight).argmax(dim=1)
-        return 100 * (told == labels.to(told.device)).double().mean().item()
+        """Percent of the images whose class is right, by their pooled features; at chance 100 / classes."""
+        classes = (self._standardised(features.to(self.mean.device), training=False) @ self.weight).argmax(dim=1)
+        return 100 * (classes == labels.to(classes.device)).double().mean().item()
 
     def _standardised(self, features: Float[Tensor, "m c"], training: bool) -> Float[Tensor, "m c1"]:
         """Mean 0 and variance 1 of each feature, and a one for the bias."""
         features = F.batch_norm(features, self.mean, self.var, training=training, momentum=STATISTICS_RATE, eps=EPS)
         return F.pad(features, (0, 1), value=1.0)
 
-    def _tensors(self) -> Sequence[Tensor]:
-        return self.weight, self.velocity, self.mean, self.var
+    def state_dict(self) -> dict[str, Any]:
+        return {"weight": self.weight, "velocity": self.velocity, "mean": self.mean, "var": self.var}
 
-    def state_dict(self) -> list[Tensor]:
-        """All that the next step depends on."""
-        return list(self._tensors())
-
-    def load_state_dict(self, state: Sequence[Tensor]) -> None:
-        for tensor, saved in zip(self._tensors(), state, strict=True):
-            tensor.copy_(saved)
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        for name, tensor in self.state_dict().items():
+            tensor.copy_(state[name])

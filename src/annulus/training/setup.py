@@ -1,4 +1,4 @@
-"""From parameters and images to a training run, as the pretrain stage and the studies set it up."""
+"""From settings and images to a training at its first step, as the pretrain stage and the studies set it up."""
 
 import logging
 from dataclasses import replace
@@ -6,90 +6,53 @@ from dataclasses import replace
 import torch
 
 from annulus.device.distributed import world_size
-from annulus.device.space import check_space
 from annulus.encoders.batchnorm import synchronised
 from annulus.encoders.encoder import EncoderConfig, build_encoder
-from annulus.errors import InputError
 from annulus.files.images import ImageSet
-from annulus.methods.contrast_config import ContrastConfig
-from annulus.methods.step import Setting
-from annulus.negatives.neighbours import NoNeighbours
-from annulus.training.limits import check_groups, check_memory
-from annulus.training.loop import Training
-from annulus.training.run import Run
+from annulus.methods.step import Method, Setting
+from annulus.training.adaptation import Adaptation
+from annulus.training.loop import Observer, Training
+from annulus.training.measurement import Measurement
+from annulus.training.online_probe import OnlineProbe
+from annulus.training.preflight import check_run
+from annulus.training.report import Report
+from annulus.training.run import TrainingRun
 from annulus.training.small_data import for_few_images
-from annulus.training.space import bytes_needed
-from annulus.views.settings import ViewSet
+from annulus.training.soundness import Soundness
+from annulus.training.validation import Validation
 from annulus.views.splits import channel_statistics, keeping_colour
 
 log = logging.getLogger("annulus")
 
-CONVNET_PIXELS = 64  # a side, up to which four convolutions see an image's parts together
 
-
-def build_training(run: Run, images: ImageSet, validation: ImageSet, device: torch.device) -> Training:
-    """A pretraining at its first step.
-
-    Warns of settings that run but give up a guarantee, one sentence each.
+def build_training(run: TrainingRun, images: ImageSet, validation: ImageSet, device: torch.device) -> Training:
+    """Builds a training at its first step: adjusts the run to the images, checks it, then builds.
 
     Raises:
-        InputError: when there are too few images for the settings.
+        InputError: when the images cannot serve the settings, or the device has too little memory.
     """
-    method = run.method.method
-    if (patches := run.views.patches) is not None:
-        patches.check(images.images.side, run.view_size)
-        if method.views < 2:
-            raise InputError(
-                "views with patches are two of an image, and the method sees one; take method: moco, simclr or simo"
-            )
-    run = for_few_images(len(images), run)
-    budget, split = run.budget, run.split
-    check_groups(run.method, budget)
-    check_memory(len(images), run.method, run.sampler, budget)
-    contrast = ContrastConfig(
-        run.sampler,
-        None if isinstance(run.neighbours, NoNeighbours) else run.neighbours,
-        run.bound,
-        budget.negatives if run.method.negatives == "sampled" else "all",
-    )
-    columns = run.method.negative_columns(len(images), budget.batch_size, budget.queue)
-    queries = budget.batch_size * method.queries_per_image
+    run = for_few_images(len(images), with_colour(run))
     config = encoder_config(run, images)
-    with torch.device("meta"):  # nothing is allocated
-        weights = sum(weight.numel() for weight in build_encoder(config, run.seed).parameters())
-    check_space(
-        bytes_needed(images, run, weights, queries, columns, 1 if split is None else 2),
-        device,
-        "lower batch_size, negatives or queue in scales.SCALE.pretrain, or methods.METHOD.embedding_dim, "
-        "or take a smaller backbone",
-    )
-    for warning in contrast.warnings_for(columns, queries):
-        log.warning("%s", warning)
-    if run.backbone.architecture == "convnet" and run.view_size > CONVNET_PIXELS:
-        log.warning(
-            "backbone convnet is for images of some twenty pixels, and here they have %d; take resnet18",
-            run.view_size,
-        )
-    shown = len(images) // budget.batch_size * budget.batch_size
-    setting = Setting(contrast, len(images), shown, budget.queue, run.seed, device)
-    built = method(build_encoder(config, run.seed), run.method, setting)
-    if world_size() > 1:  # two processes give the numbers of one: so must their batch statistics
-        synchronised(built.encoder)
-    return Training(built, images, validation, replace(run, views=view_set(run)), device)
+    check_run(run, config, images, validation, device)
+    method = build_method(run, config, len(images), device)
+    if method.contrasts[0].config.needs_classes:
+        method.set_classes(images.labels)
+    images, validation = images.on(device), validation.on(device)
+    return Training(method, images, run, device, observers_of(run, method, images, validation, device))
 
 
-def view_set(run: Run) -> ViewSet:
-    """The views that a method sees: a split of colours leaves out their greyscale."""
+def with_colour(run: TrainingRun) -> TrainingRun:
+    """The run with views that a split of colours can use: without greyscale."""
     views = keeping_colour(run.views, run.split)
     if views != run.views:
         log.info(
             "a split of colours leaves out the views' greyscale (probability %g): a grey view has none",
             run.views.grayscale,
         )
-    return views
+    return replace(run, views=views)
 
 
-def encoder_config(run: Run, images: ImageSet) -> EncoderConfig:
+def encoder_config(run: TrainingRun, images: ImageSet) -> EncoderConfig:
     """The encoder that a method trains: of RGB, or two networks, each of a part of the image.
 
     Raises:
@@ -107,3 +70,31 @@ def encoder_config(run: Run, images: ImageSet) -> EncoderConfig:
         mean=mean,
         std=std,
     )
+
+
+def build_method(run: TrainingRun, config: EncoderConfig, images: int, device: torch.device) -> Method:
+    """The method with its encoder and its memory on the device; `images` counts the training images."""
+    shown = run.batches(images) * run.budget.batch_size
+    setting = Setting(run.contrast, images, shown, run.budget.queue, run.seed, device)
+    method = run.method.method(build_encoder(config, run.seed), run.method, setting)
+    if world_size() > 1:  # two processes give the numbers of one: so must their batch statistics
+        synchronised(method.encoder)
+    return method
+
+
+def observers_of(
+    run: TrainingRun, method: Method, images: ImageSet, validation: ImageSet, device: torch.device
+) -> list[Observer]:
+    """The observers of a run, in the order of their calls; the probe learns where there are validation images."""
+    measurement = Measurement(run.batches(len(images)), device)
+    probes = []
+    if len(validation.with_class):
+        probes = [OnlineProbe(method.encoder, images.labels, len(images.classes), device)]
+    return [
+        measurement,
+        *probes,
+        Validation(validation, images, run.budget.validation_images, run.seed, device, *probes),
+        Adaptation(measurement),
+        Soundness(measurement),
+        Report(measurement),
+    ]

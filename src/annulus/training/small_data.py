@@ -9,18 +9,18 @@ from annulus.negatives.neighbours import ClusterNeighbours
 from annulus.negatives.samplers import Cave
 from annulus.training.budget import Budget
 from annulus.training.limits import LEAST_BATCH
-from annulus.training.run import Run
+from annulus.training.run import TrainingRun
 
 log = logging.getLogger("annulus")
 
-# Those of the main line at scale demo: 8 epochs of 112 batches. On 103 photographs of COCO128 (32 px, ring, seed 0) the
+# The main line at scale demo: 8 epochs of 112 batches. On 103 photographs of COCO128 (32 px, ring, seed 0) the
 # bound was -0.12 nats after 24 steps, 0.81 after 180 and 1.45 after 900, and two views of each of 25 unseen photographs
 # found one another in 38, 58 and 77 % (one core: 0.5, 3 and 15 seconds).
 ENOUGH_STEPS = 896
 
 
 def enough_epochs(images: int, budget: Budget) -> int:
-    """Epochs in which so many training images make `ENOUGH_STEPS` steps; those of the budget, if they make more.
+    """Epochs in which this number of images makes `ENOUGH_STEPS` steps, and at least the epochs of the budget.
 
     >>> budget = Budget(
     ...     epochs=8, batch_size=32, negatives=16, queue=1024, learning_rate=0.05, validation_images=None
@@ -32,11 +32,11 @@ def enough_epochs(images: int, budget: Budget) -> int:
 
 
 def steps_of_epoch(images: int, budget: Budget) -> int:
-    """Whole batches of so many training images: one, where they are fewer than a batch."""
+    """Whole batches in an epoch of this number of images; 1 if they are fewer than a batch."""
     return max(1, images // budget.batch_size)
 
 
-def for_few_images(images: int, run: Run) -> Run:
+def for_few_images(images: int, run: TrainingRun) -> TrainingRun:
     """The same run with batch size and cluster counts adjusted to a small data set; each change is a warning."""
     budget = run.budget
     if LEAST_BATCH <= images < budget.batch_size:

@@ -15,9 +15,11 @@ from annulus.device.rng import generator
 from annulus.encoders.extract import encode
 from annulus.files.images import ImageSet
 from annulus.files.packed import write_packed
+from annulus.files.results import Number
 from annulus.files.store import BATCH_SIZE
 from annulus.methods.step import Method
-from annulus.views.patches import views_of
+from annulus.training.loop import Observer, Training
+from annulus.views.patches import draw_views
 from annulus.views.recipe import center_view
 from annulus.views.settings import ViewSet
 
@@ -25,8 +27,8 @@ from annulus.views.settings import ViewSet
 MOST_SNAPSHOTS, MOST_IMAGES, MOST_QUERIES = 16, 4096, 256
 
 
-class Snapshots:
-    """The embeddings of fixed training images, evenly over training and at its end, in float16.
+class Snapshots(Observer):
+    """Embeddings of fixed training images, evenly over training and at its end, in float16; one file at the end.
 
     queries, second   two views of the query images, the same two at every epoch
     current           all fixed images, seen plainly, by the encoder as it is
@@ -36,8 +38,11 @@ class Snapshots:
     Of a split's two networks each embedding holds both, the first part's first, as `SplitEncoder.embed` joins them.
     """
 
-    def __init__(self, images: ImageSet, views: ViewSet, epochs: int, seed: int, device: torch.device) -> None:
+    def __init__(
+        self, images: ImageSet, views: ViewSet, epochs: int, seed: int, device: torch.device, path: Path
+    ) -> None:
         self.source, self.views, self.seed, self.device = images.images.on(device), views, seed, device
+        self.path = path
         count = min(MOST_SNAPSHOTS, epochs)
         self.due = {(place + 1) * epochs // count for place in range(count)}
         some = images.evaluated  # diagnostics tell what share of the negatives are of the query's class, if it has one
@@ -46,17 +51,18 @@ class Snapshots:
         self.query_images = shuffled[:MOST_QUERIES].sort().values  # some of the same
         self.taken: list[dict[str, Tensor]] = []
 
-    def after_epoch(self, epoch: int, method: Method) -> None:
-        """Take one, if one is due after this epoch, the first being 1."""
+    def after_epoch(self, training: Training, row: dict[str, Number]) -> None:
+        """Takes a snapshot, if one is due after this epoch, the first being 1."""
+        epoch, method = row["epoch"], training.method
         if epoch not in self.due:
             return
         seen = generator(self.seed, "snapshot views")
-        images, sizes = self.source.take(self.query_images), self.source.sizes_of(self.query_images)
+        images, sizes = self.source.take(self.query_images), self.source.image_sizes(self.query_images)
         size = method.encoder.view_size
-        views = views_of(images, self.views, size, [seen, seen], sizes=sizes)
+        views = draw_views(images, self.views, size, [seen, seen], sizes=sizes)
         snapshot = {name: _embedded(method, view) for name, view in zip(("queries", "second"), views, strict=True)}
         plain = [
-            _embedded(method, center_view(some, size, self.source.sizes_of(index)))
+            _embedded(method, center_view(some, size, self.source.image_sizes(index)))
             for index, some in self.source.in_turn(self.images.split(BATCH_SIZE))
         ]
         snapshot["current"] = torch.cat(plain)
@@ -65,8 +71,8 @@ class Snapshots:
             snapshot["memory"] = stored.half().cpu()
         self.taken.append({"epoch": torch.tensor(epoch), **snapshot})
 
-    def write(self, path: Path, method: Method) -> None:
-        """Write one packed file: each embedding as (snapshots, images, d), `epochs`, and the numbers of the images.
+    def at_end(self, training: Training, metrics: dict[str, Number]) -> None:
+        """Writes one packed file: each embedding as (snapshots, images, d), `epochs`, and the numbers of the images.
 
         Its description holds the kind of `memory` (bank, queue, batch), whether queries are compared with the other
         half of its rows (`crossed`), and the number of training images.
@@ -74,8 +80,9 @@ class Snapshots:
         tensors = {name: torch.stack([one[name] for one in self.taken]) for name in self.taken[0]}
         tensors["epochs"] = tensors.pop("epoch")
         tensors |= {"images": self.images, "query_images": self.query_images}
-        crossed = len(method.contrasts) > 1
-        write_packed(path, tensors, {"memory": method.memory, "crossed": crossed, "train_images": len(self.source)})
+        method, images = training.method, len(self.source)
+        about = {"memory": method.memory, "crossed": len(method.contrasts) > 1, "train_images": images}
+        write_packed(self.path, tensors, about)
 
     def state_dict(self) -> dict[str, Any]:
         return {"taken": list(self.taken)}

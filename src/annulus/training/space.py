@@ -1,18 +1,19 @@
 """Lower bound on the memory of a training, computed before any is allocated."""
 
 from annulus.files.images import ImageSet
-from annulus.training.run import Run
+from annulus.training.run import TrainingRun
 
 FLOAT, INDEX = 4, 8  # bytes
 
 
-def bytes_needed(images: ImageSet, run: Run, weights: int, queries: int, columns: int, parts: int) -> dict[str, int]:
-    """Bytes by purpose; the encoder has `weights`, a batch `queries`, each scored against `columns`.
+def bytes_needed(images: ImageSet, run: TrainingRun, weights: int) -> dict[str, int]:
+    """Bytes by purpose; the encoder has `weights`.
 
-    With a split, the encoder is 2 `parts`, each with a memory of its own.
+    With a split, the encoder is two networks, each with a memory of its own.
     The network's activations come on top.
     """
     method, budget, view_size, views = run.method, run.budget, run.view_size, run.method.method.views
+    queries, columns, parts = run.queries, run.columns(len(images)), 1 if run.split is None else 2
     dim, negatives = method.embedding_dim, budget.negatives if method.negatives == "sampled" else 0
     tensors = method.networks + 1 + (run.optimizer.momentum > 0)  # with gradients and the optimiser's state
     view_bytes = 3 * view_size**2 * FLOAT

@@ -1,57 +1,52 @@
 """Validation accuracies during pretraining: of the nearest training image's label, and of the online linear probe."""
 
-from collections.abc import Sequence
 from functools import cached_property
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
 
-from annulus.device.distributed import all_gather, rank, world_size
 from annulus.device.rng import generator
-from annulus.encoders.extract import extract
 from annulus.encoders.features import Layer
 from annulus.files.images import ImageSet
+from annulus.files.results import Number
 from annulus.files.subset import even_subset
 from annulus.methods.step import Method
+from annulus.training.embeddings import embeddings, layers_of
+from annulus.training.loop import Observer, Training
 from annulus.training.nearest import nearest_label_accuracy
 from annulus.training.online_probe import OnlineProbe
 
 
-def embeddings(encoder: nn.Module, images: ImageSet, device: torch.device) -> Float[Tensor, "n d"]:
-    """Current embeddings of all images, on the device; each process computes its share of them."""
-    return layers_of(encoder, images, ["embedding"], device)["embedding"]
+class Validation(Observer):
+    """Accuracies of validation images after each epoch; both sides of the comparison are on the device that trains."""
 
-
-def layers_of(
-    encoder: nn.Module, images: ImageSet, layers: Sequence[Layer], device: torch.device
-) -> dict[Layer, Float[Tensor, "n _"]]:
-    """`embeddings`, and other layers, of one pass."""
-    own = images
-    if world_size() > 1:
-        share = -(-len(images) // world_size())  # the last process's share ends with copies of the last image
-        own = images.take((torch.arange(share) + rank() * share).clamp(max=len(images) - 1))
-    made = extract(encoder, own, layers, device).layers
-    return {name: all_gather(values.to(device))[: len(images)] for name, values in made.items()}
-
-
-class Validation:
-    """The images of both sides of the comparison, on the device that trains."""
-
-    def __init__(self, images: ImageSet, source: ImageSet, most: int | None, seed: int, device: torch.device) -> None:
+    def __init__(
+        self,
+        images: ImageSet,
+        source: ImageSet,
+        most: int | None,
+        seed: int,
+        device: torch.device,
+        probe: OnlineProbe | None = None,
+    ) -> None:
         """`most`: largest number of embedded images, drawn evenly over classes; None: all.
 
-        `source`: the training images.
+        `source`: the training images. `probe`: learns beside the encoder, before this observer in the list.
         """
-        self.source, self.most, self.seed, self.device = source, most, seed, device
+        self.source, self.most, self.seed, self.device, self.probe = source, most, seed, device, probe
         self.images = self._drawn(images, "validation images")
+
+    def after_epoch(self, training: Training, row: dict[str, Number]) -> None:
+        row |= self.accuracies(training.method)
+
+    def at_end(self, training: Training, metrics: dict[str, Number]) -> None:
+        metrics["validation_images"] = len(self.images)
 
     @cached_property
     def nearest(self) -> ImageSet:
         """The training images among which to look where a method keeps no bank."""
         return self._drawn(self.source, "nearest images")
 
-    def accuracies(self, method: Method, probe: OnlineProbe | None = None) -> dict[str, float]:
+    def accuracies(self, method: Method) -> dict[str, float]:
         """Percent of the images, by the name of the number; none without images, or without training images of a class.
 
         validation_nn1_percent: by the rows of the method's bank, or by embeddings of now where it keeps none.
@@ -62,7 +57,7 @@ class Validation:
         if len(self.images) == 0 or len(self.source.with_class) == 0:
             return {}
         stored, labels = method.stored, self.source.labels
-        layers: list[Layer] = ["embedding"] if probe is None else ["embedding", "pooled"]
+        layers: list[Layer] = ["embedding"] if self.probe is None else ["embedding", "pooled"]
         seen = layers_of(method.encoder, self.images, layers, self.device)
         if stored is None:
             stored, labels = embeddings(method.encoder, self.nearest, self.device), self.nearest.labels
@@ -70,8 +65,8 @@ class Validation:
             stored, labels = stored[known.to(self.device)], labels[known]
         of_images, of_rows = self.images.labels.to(self.device), labels.to(self.device)
         found = {"validation_nn1_percent": nearest_label_accuracy(seen["embedding"], stored, of_images, of_rows)}
-        if probe is not None:
-            found["online_linear_top1_percent"] = probe.accuracy(seen["pooled"], of_images)
+        if self.probe is not None:
+            found["online_linear_top1_percent"] = self.probe.accuracy(seen["pooled"], of_images)
         return found
 
     def _drawn(self, images: ImageSet, name: str) -> ImageSet:

@@ -1,4 +1,4 @@
-"""Gaussian blur of a share of a batch's images, each with a width of its own."""
+"""Gaussian blur of a share of a batch's images, each with its own width."""
 
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
@@ -25,7 +25,7 @@ def kernel_size(size: int) -> int:
 
 
 class DrawnBlur(NamedTuple):
-    """Random choice of the images that are blurred, and each one's sigma in pixels."""
+    """Drawn blur: the mask of the images to blur, and a sigma in pixels for each image."""
 
     chosen: Bool[Tensor, "b"]
     sigma: Float[Tensor, "b"]
@@ -44,7 +44,7 @@ class Blur(Operator):
     Source: Chen et al. 2020, arXiv:2002.05709, Appendix A.
 
     Raises:
-        InputError: when sigma_min is larger than sigma_max.
+        InputError: if sigma_min is larger than sigma_max.
     """
 
     probability: Fraction
@@ -57,16 +57,16 @@ class Blur(Operator):
             raise InputError(f"needs sigma_min <= sigma_max, got {self.sigma_min} and {self.sigma_max}")
 
     def draw(self, count: int, generator: torch.Generator) -> DrawnBlur:
-        """Draw one blur per image."""
+        """Draws one blur per image."""
         chosen = torch.rand(count, generator=generator) < self.probability
         return DrawnBlur(chosen, torch.empty(count).uniform_(self.sigma_min, self.sigma_max, generator=generator))
 
     def apply(self, view: View, drawn: DrawnBlur) -> View:
-        """The views, the chosen ones blurred."""
+        """Returns the views, with the chosen ones blurred."""
         taps = kernel_size(min(view.shape[2:]))
 
         def blurred(images: View, sigma: Float[Tensor, "b"]) -> View:
-            # Weights that sum to one only up to rounding can step past it.
+            # The weights sum to 1 up to rounding, so a value can exceed 1.
             return gaussian_blur(images, sigma, taps).clamp_(max=1)
 
         return changed(view, drawn.chosen, blurred, drawn.sigma)

@@ -1,7 +1,7 @@
 """Colour jitter and greyscale of whole batches, each image with its own factors and its own order.
 
-Images are RGB in [0, 1]. Every operator equals torchvision's of the same name on equal parameters.
-Names that end in _ work in place on the images they are given, as in torch.
+Images are RGB in [0, 1]. Every operator equals torchvision's operator of the same name on equal parameters.
+As in torch, a function whose name ends in _ works in place.
 """
 
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ from torch import Tensor
 from annulus.device.copies import to_device
 from annulus.errors import InputError
 from annulus.settings import Fraction
-from annulus.views.drawn import pick
 from annulus.views.operators import Operator, View
+from annulus.views.parameters import pick
 
 BRIGHTNESS, CONTRAST, SATURATION, HUE = 0, 1, 2, 3  # the first three are kinds of blend
 NEVER = 4  # hue_after of an image that is not jittered
@@ -49,7 +49,7 @@ def saturation(images: Float[Tensor, "b 3 h w"], factor: Float[Tensor, "b"]) -> 
 
 
 def hue(images: Float[Tensor, "b 3 h w"], turn: Float[Tensor, "b"]) -> Float[Tensor, "b 3 h w"]:
-    """Turn the hue, in whole turns within [-1/2, 1/2]: 1/3 takes red to green, green to blue, blue to red."""
+    """Turns the hue, in whole turns within [-1/2, 1/2]: 1/3 takes red to green, green to blue, blue to red."""
     return turn_hue_(images.clone(), turn)
 
 
@@ -61,8 +61,7 @@ def blend_(
 ) -> Float[Tensor, "b 3 h w"]:
     """factor * image + mean_share * its mean grey + grey_share * its greyscale, clamped to [0, 1].
 
-    With the right shares this is brightness, contrast or saturation, so that one pass serves images whose
-    orders of the three differ.
+    The shares select brightness, contrast or saturation, so one pass serves images with different orders of the three.
     """
     _check_no_gradient(images)
     factor, mean_share, grey_share = (share[:, None, None] for share in (factor, mean_share, grey_share))
@@ -75,10 +74,9 @@ def blend_(
 def turn_hue_(images: Float[Tensor, "b 3 h w"], turn: Float[Tensor, "b"]) -> Float[Tensor, "b 3 h w"]:
     """`hue`, in place.
 
-    HSV keeps a pixel's largest and smallest channel V and m, and places it on a hexagon around grey. Its
-    distance from red, in sixths of a turn, needs no case distinction: (G + B - R + V - 2m) / (V - m),
-    towards green if G > B, else towards blue. On the way back a channel falls from V to m as the hue leaves
-    its own by one to two sixths.
+    HSV keeps a pixel's largest and smallest channel V and m, and places it on a hexagon around grey. Its distance from
+    red, in sixths of a turn, needs no case distinction: (G + B - R + V - 2m) / (V - m), towards green if G > B, else
+    towards blue. On the way back a channel falls from V to m while the hue moves away from it, from one to two sixths.
 
     Source: Smith 1978, "Color gamut transform pairs". A test compares the closed form with torchvision.
     """
@@ -92,10 +90,10 @@ def turn_hue_(images: Float[Tensor, "b 3 h w"], turn: Float[Tensor, "b"]) -> Flo
     beyond = largest + chroma
 
     angle = (green + blue).sub_(red).add_(largest).sub_(smallest, alpha=2).copysign_(green - blue)
-    angle.div_(sixfold.clamp_min(1e-12))  # grey has no hue: 0 / 1e-12, and no chroma to show it below
+    angle.div_(sixfold.clamp_min(1e-12))  # grey: 0 / 1e-12; its chroma of 0 hides the hue below
     angle.add_(turn[:, None, None] + 1).frac_()  # within [0, 1); red 0, green 1/3, blue 2/3
 
-    # Red is measured from cyan, its opposite, so that its own interval does not wrap around 0.
+    # Red is measured from cyan, its opposite, so its interval does not wrap around 0.
     for plane, centre in ((red, 1 / 2), (green, 1 / 3), (blue, 2 / 3)):
         torch.sub(angle, centre, out=plane)
     images.abs_()
@@ -107,38 +105,38 @@ def turn_hue_(images: Float[Tensor, "b 3 h w"], turn: Float[Tensor, "b"]) -> Flo
 
 def _check_no_gradient(images: Float[Tensor, "b 3 h w"]) -> None:
     if images.requires_grad and torch.is_grad_enabled():
-        raise InputError("colours are changed in place, without a gradient, and these images have one; detach them")
+        raise InputError("colours change in place, without a gradient, and these images require one; detach them")
 
 
 class DrawnJitter(NamedTuple):
-    """Drawn colour jitter: three blends in the order of their columns, and a turn of hue among them."""
+    """Drawn colour jitter: three blends in the order of their columns, and a turn of the hue between them."""
 
     factor: Float[Tensor, "b 3"]
     kind: Int[Tensor, "b 3"]  # a permutation of BRIGHTNESS, CONTRAST, SATURATION
     turn: Float[Tensor, "b"]
-    hue_after: Int[Tensor, "b"]  # how many blends precede the hue: 0 to 3; NEVER: the image is not jittered
+    hue_after: Int[Tensor, "b"]  # number of blends before the hue: 0 to 3; NEVER: the image is not jittered
 
 
 def in_order(jitter: DrawnJitter) -> list[list[tuple[int, float]]]:
-    """Each image's operators and how much of each, in their order; none where it is not jittered."""
-    found = []
+    """Each image's pairs (operator, amount) in their order; empty for an image that is not jittered."""
+    jitters = []
     fields = (jitter.kind, jitter.factor, jitter.turn, jitter.hue_after)
     for kinds, factors, turn, hue_after in zip(*(field.tolist() for field in fields), strict=True):
         operators = list(zip(kinds, factors, strict=True))
         operators.insert(hue_after, (HUE, turn))
-        found.append([] if hue_after == NEVER else operators)
-    return found
+        jitters.append([] if hue_after == NEVER else operators)
+    return jitters
 
 
 def hue_ends(hue_after: Int[Tensor, "b"]) -> list[int]:
-    """Numbers of images that turn their hue after at most 0, 1, 2 and 3 blends; the last counts all jittered images."""
+    """Counts the images that turn their hue after at most 0, 1, 2 and 3 blends; the last count is all jittered ones."""
     return hue_after.bincount(minlength=NEVER + 1).cumsum(dim=0)[:NEVER].tolist()
 
 
 def jitter_(images: Float[Tensor, "b 3 h w"], jitter: DrawnJitter, ends: list[int]) -> Float[Tensor, "b 3 h w"]:
-    """Apply a drawn jitter to images that come sorted by `hue_after`, of which `ends` are the `hue_ends`.
+    """Applies a drawn jitter to images that are sorted by `hue_after`; `ends` are its `hue_ends`.
 
-    Sorted, the images that turn their hue after a blend are one slice, and so are those that turn it before.
+    In this order the images that turn their hue after a blend are one slice, and the others are one slice.
     """
     rest = 1 - jitter.factor
     shares = (jitter.factor, rest * (jitter.kind == CONTRAST), rest * (jitter.kind == SATURATION))
@@ -158,9 +156,9 @@ def jitter_(images: Float[Tensor, "b 3 h w"], jitter: DrawnJitter, ends: list[in
 
 @dataclass(frozen=True, kw_only=True)
 class ColourJitter(Operator):
-    """Colour jitter with torchvision's meaning: factors in [max(0, 1 - x), 1 + x], hue in [-x, x] turns.
+    """Colour jitter as in torchvision: factors in [max(0, 1 - x), 1 + x], hue in [-x, x] turns.
 
-    All four x are multiplied by the strength (Tian et al. 2020, arXiv:2005.10243, Figure 12). All 24 orders are equally
+    The strength multiplies all four x (Tian et al. 2020, arXiv:2005.10243, Figure 12). All 24 orders are equally
     likely.
 
     >>> import torch
@@ -170,7 +168,7 @@ class ColourJitter(Operator):
     torch.Size([4, 3, 32, 32])
 
     Raises:
-        InputError: when hue times strength is more than half a turn.
+        InputError: if hue times strength is more than half a turn.
     """
 
     probability: Fraction
@@ -189,7 +187,7 @@ class ColourJitter(Operator):
             )
 
     def draw(self, count: int, generator: torch.Generator) -> DrawnJitter:
-        """Draw one jitter per image: any order of the blends, and the hue in any of the four places around them."""
+        """Draws one jitter per image: any order of the blends, with the hue at any of four places around them."""
         reach = torch.tensor([self.brightness, self.contrast, self.saturation]) * self.strength
         hue = self.hue * self.strength
         low = (1 - reach).clamp_min(0)
@@ -201,7 +199,7 @@ class ColourJitter(Operator):
         return DrawnJitter(by_kind.gather(1, kind), kind, turn, hue_after.where(chosen, NEVER))
 
     def apply(self, view: View, drawn: DrawnJitter) -> View:
-        """The views, each image with its own factors in its own order."""
+        """Returns the views, each jittered with its own factors in its own order."""
         order = drawn.hue_after.argsort()
         rows, *fields = to_device([order, *pick(drawn, order)], view.device)
         result = jitter_(view.index_select(0, rows), DrawnJitter(*fields), hue_ends(drawn.hue_after))

@@ -1,8 +1,8 @@
-"""Random resized crops and flips of whole batches: the part of an image that a view shows.
+"""Random resized crops and flips of whole batches.
 
-Resizing is linear along each axis, so a crop, its resizing and its flip are two small matrices per image,
-and the view is rows @ image @ columns^T: two batched matrix products. Only large images on a CPU, where those
-products would mostly multiply zeros, are resized one by one.
+Resizing is linear along each axis, so a crop, its resizing and its flip are two small matrices per image, and the view
+is rows @ image @ columns^T: two batched matrix products. For large images these products mostly multiply zeros, so a
+CPU resizes large images one by one.
 """
 
 import math
@@ -19,7 +19,7 @@ from annulus.errors import InputError
 from annulus.settings import Section
 
 TRIES = 10  # boxes drawn before the fallback, as in torchvision
-# Stored side times view side, in pixels, from which a CPU crops faster image by image than by dense matrices.
+# Image side times view side, in pixels, from which a CPU crops faster image by image than by dense matrices.
 LARGE = 64 * 64
 
 
@@ -34,7 +34,7 @@ class CropBoxes(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Crop(Section):
-    """Random resized crop: share of the image's area, and aspect ratio (width over height), between their limits.
+    """Random resized crop, with limits of its share of the image's area and of its aspect ratio (width over height).
 
     >>> import torch
     >>> from annulus.views import Crop
@@ -45,7 +45,7 @@ class Crop(Section):
     Source: torchvision's RandomResizedCrop.get_params; Szegedy et al. 2015, arXiv:1409.4842, Section 6.
 
     Raises:
-        InputError: when a lower limit is above its upper one.
+        InputError: if a lower limit is above its upper limit.
     """
 
     scale_min: Annotated[float, Ge(1e-6), Le(1)]
@@ -60,13 +60,13 @@ class Crop(Section):
                 raise InputError(f"needs {low} <= {high}, got {getattr(self, low)} and {getattr(self, high)}")
 
     def draw(self, sizes: Int[Tensor, "b 2"], generator: torch.Generator) -> CropBoxes:
-        """Draw a box inside each image, of so many pixels (height, width).
+        """Draws a box inside each image; `sizes` are the images' heights and widths in pixels.
 
-        The area is uniform between the scales, as a share of the image; the aspect ratio (width over height) is
-        log-uniform; the place is uniform. Of ten tries the first that fits is taken; where none does, the box is
-        the largest central one whose aspect ratio is allowed.
+        The box's share of the image's area is uniform, its aspect ratio (width over height) log-uniform, and its place
+        uniform. The first of ten tries that fits is used. If none fits, the box is the largest central one with an
+        allowed aspect ratio.
         """
-        count, limits = len(sizes), sizes.T  # heights, then widths: few operations, for a GPU's host waits for each
+        count, limits = len(sizes), sizes.T  # heights, then widths: few operations, since each costs a GPU's host time
         area = torch.empty(count, TRIES)
         area.uniform_(self.scale_min, self.scale_max, generator=generator).mul_(limits.prod(dim=0)[:, None])
         aspect = torch.empty_like(area)
@@ -75,16 +75,16 @@ class Crop(Section):
 
         sides = torch.stack([area / aspect, area * aspect]).sqrt_().round_()
         fits = ((sides > 0) & (sides <= limits[:, :, None])).all(dim=0)
-        found, first = fits.max(dim=1)  # the first maximum: the earliest try that fits
+        any_fits, first = fits.max(dim=1)  # the first maximum: the earliest try that fits
         box = sides.gather(2, first.expand(2, count)[:, :, None]).squeeze(2)
-        # place < 1, so that the floor never reaches one past the last place.
+        # place < 1, so the floor is at most the last corner.
         corner = (place * (limits - box + 1)).floor_()
-        if not found.all():
-            central = torch.stack(self._central_box(*limits))
-            box, corner = box.where(found, central), corner.where(found, (limits - central) // 2)
+        if not any_fits.all():
+            central = torch.stack(self.central_box(*limits))
+            box, corner = box.where(any_fits, central), corner.where(any_fits, (limits - central) // 2)
         return CropBoxes(*torch.cat([corner, box]).long())
 
-    def _central_box(
+    def central_box(
         self, height: Int[Tensor, "b"], width: Int[Tensor, "b"]
     ) -> tuple[Int[Tensor, "b"], Int[Tensor, "b"]]:
         """Height and width of the largest box with an allowed aspect ratio."""
@@ -95,10 +95,10 @@ class Crop(Section):
 
 
 def center_boxes(sizes: Int[Tensor, "b 2"], size: int) -> CropBoxes:
-    """The middle size x size pixels of each image, as `center_crop` cuts them.
+    """Boxes of the middle size x size pixels of each image, as in `center_crop`.
 
     Raises:
-        InputError: when an image is smaller than that.
+        InputError: if an image is smaller.
     """
     check_fits(int(sizes[:, 0].min()), int(sizes[:, 1].min()), size)
     top, left = ((sizes - size).double() / 2).round().long().unbind(1)
@@ -108,10 +108,10 @@ def center_boxes(sizes: Int[Tensor, "b 2"], size: int) -> CropBoxes:
 def resized_crop(
     images: Shaped[Tensor, "b c h w"], boxes: CropBoxes, mirrored: Int[Tensor, "_"], size: int
 ) -> Float[Tensor, "b c {size} {size}"]:
-    """Cut each image's box, resize it to size x size, and mirror the images of these numbers left to right.
+    """Cuts each image's box, resizes it to size x size, and mirrors the images numbered in `mirrored` left to right.
 
-    Equal to torchvision's resized_crop with bilinear interpolation and antialias, followed by a flip; uint8
-    images come out in [0, 1], large ones on a CPU rounded to 8 bits; float images on their own scale.
+    It equals torchvision's resized_crop with bilinear interpolation and antialias, followed by a flip. uint8 images
+    are scaled to [0, 1] (large ones on a CPU are rounded to 8 bits); float images keep their scale.
     """
     scale = 1 if images.is_floating_point() else 1 / 255
     if images.device.type == "cpu" and max(images.shape[2:]) * size > LARGE:
@@ -121,7 +121,7 @@ def resized_crop(
     rows, columns = resize_matrices(start, length, max(h, w), size).chunk(2)
     columns.index_copy_(0, mirrored, columns.index_select(0, mirrored).flip(1))
     rows.mul_(scale)  # here rather than on the images: this tensor is a third as large
-    # One product per image, not one per channel. A shorter axis has no pixels for the last columns of its matrix.
+    # One product per image, not per channel. A shorter axis does not use the last columns of its matrix.
     wide = images.float().reshape(b, c * h, w) @ columns[:, :, :w].mT
     return rows[:, None, :, :h] @ wide.view(b, c, h, size)
 
@@ -129,7 +129,7 @@ def resized_crop(
 def _one_by_one(
     images: Shaped[Tensor, "b c h w"], boxes: CropBoxes, mirrored: Int[Tensor, "_"], size: int
 ) -> Float[Tensor, "b c {size} {size}"]:
-    """The same crops on the images' own scale, by a call per image."""
+    """The same crops on the images' scale, by one call per image."""
     result = torch.empty(*images.shape[:2], size, size)
     mirrored = set(mirrored.tolist())
     for number, box in enumerate(zip(*(field.tolist() for field in boxes), strict=True)):
@@ -141,10 +141,10 @@ def _one_by_one(
 def resized(
     image: Shaped[Tensor, "c h w"], box: tuple[int, int, int, int], size: int
 ) -> Shaped[Tensor, "c {size} {size}"]:
-    """One image's box (top, left, height, width), resized, by a call that skips the matrices' zeros.
+    """Resizes one image's box (top, left, height, width), without the matrices' zeros. Values keep their scale.
 
-    A uint8 image is resized in 8 bits, as Pillow and torchvision do: half the time of floating point, and each value
-    within one level of 255. Values keep their scale.
+    A uint8 image is resized in 8 bits, as in Pillow and torchvision: half the time of floating point, and each value
+    within one level of 255.
     """
     top, left, height, width = box
     part = image[None, :, top : top + height, left : left + width]
@@ -155,11 +155,11 @@ def resized(
 def resize_matrices(
     start: Int[Tensor, "b"], length: Int[Tensor, "b"], pixels: int, size: int
 ) -> Float[Tensor, "b {size} {pixels}"]:
-    """Matrices that take `pixels` values to the `size` values of their part [start, start + length), resized.
+    """Matrices that resize the part [start, start + length) of `pixels` values to `size` values.
 
-    Output i is centred at start + (i + 1/2) length / size and weighs the part's pixels by a triangle around
-    it. The triangle reaches one pixel to either side when the part grows, length / size when it shrinks.
-    start 0 and length = size = pixels give the identity.
+    Output i is centred at start + (i + 1/2) length / size and weighs the part's pixels by a triangle around it. The
+    triangle reaches one pixel to either side if the part grows, length / size if it shrinks. start 0 and length = size
+    = pixels give the identity.
 
     Source: Pillow's Resample.c. torchvision's antialias follows it.
     """
@@ -175,10 +175,10 @@ def resize_matrices(
 
 
 def center_crop(images: Shaped[Tensor, "b c h w"], size: int) -> Shaped[Tensor, "b c {size} {size}"]:
-    """The middle size x size pixels (a view of `images`), where torchvision's center_crop cuts them.
+    """The middle size x size pixels (a view of `images`), as in torchvision's center_crop.
 
     Raises:
-        InputError: when the images are smaller than that.
+        InputError: if the images are smaller.
     """
     top, left = middle(*images.shape[2:], size)
     return images[:, :, top : top + size, left : left + size]
@@ -188,14 +188,14 @@ def middle(height: int, width: int, size: int) -> tuple[int, int]:
     """The first row and column of the middle size x size pixels.
 
     Raises:
-        InputError: when there are fewer.
+        InputError: if the image is smaller.
     """
     check_fits(height, width, size)
     return round((height - size) / 2), round((width - size) / 2)
 
 
 def check_fits(height: int, width: int, size: int) -> None:
-    """Refuse images that are smaller than a view of size x size pixels.
+    """Raises InputError if images are smaller than a view of size x size pixels.
 
     Raises:
         InputError: with both sizes.

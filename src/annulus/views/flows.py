@@ -1,7 +1,7 @@
-"""View generators: invertible pixel-wise flows, whose output is split into two views.
+"""View generators: invertible pixel-wise flows. Their output is split into two views.
 
-A coupling changes two channels of each pixel by what it sees in the third: 1 x 1 convolutions see no other pixel. The
-three channels take that place in turn. A volume-preserving coupling shifts, any other scales too.
+A coupling changes two channels of each pixel by a function of the third; its 1 x 1 convolutions read one pixel at a
+time. The three channels are the third in turn. A volume-preserving coupling shifts; any other also scales.
 
 Source: Tian et al. 2020, arXiv:2005.10243, Section 6, Figure 13. The paper does not state depths and widths.
 """
@@ -15,10 +15,10 @@ from annulus.errors import InputError
 
 
 class Coupling(nn.Module):
-    """The other channels of each pixel, times exp(scale) where it is not volume-preserving, plus a shift.
+    """Scales the other channels of each pixel (unless it is volume-preserving) and adds a shift.
 
-    Both are functions of the `fixed` channel. The scale's logarithm lies in (-1, 1), so that no coupling wipes out or
-    blows up a channel.
+    Scale and shift are functions of the `fixed` channel. The scale's logarithm lies in (-1, 1), so a coupling neither
+    erases nor blows up a channel.
     """
 
     def __init__(self, channels: int, fixed: int, hidden: int, volume_preserving: bool) -> None:
@@ -31,27 +31,29 @@ class Coupling(nn.Module):
         )
 
     def forward(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b c h w"]:
-        shift, log_scale = self._seen(images)
+        shift, log_scale = self._shift_and_log_scale(images)
         result = images.clone()
         result[:, self.others] = images[:, self.others] * log_scale.exp() + shift
         return result
 
-    def _seen(self, images: Float[Tensor, "b c h w"]) -> tuple[Float[Tensor, "b o h w"], Float[Tensor, "b o h w"]]:
-        """Shift, and logarithm of the scale."""
-        found = self.network(images[:, self.fixed : self.fixed + 1])
+    def _shift_and_log_scale(
+        self, images: Float[Tensor, "b c h w"]
+    ) -> tuple[Float[Tensor, "b o h w"], Float[Tensor, "b o h w"]]:
+        output = self.network(images[:, self.fixed : self.fixed + 1])
         if self.volume_preserving:
-            return found, torch.zeros_like(found)
-        shift, log_scale = found.chunk(2, dim=1)
+            return output, torch.zeros_like(output)
+        shift, log_scale = output.chunk(2, dim=1)
         return shift, log_scale.tanh()
 
 
 class Flow(nn.Module):
-    """Couplings one after the other, each with the next channel fixed."""
+    """A sequence of couplings; each fixes the next channel."""
 
     def __init__(self, channels: int, couplings: int, hidden: int, volume_preserving: bool) -> None:
-        """
+        """Builds the couplings.
+
         Raises:
-            InputError: for a single channel, which has no other to be changed by.
+            InputError: for a single channel, since a coupling needs another one.
         """
         super().__init__()
         if channels < 2:

@@ -7,10 +7,10 @@ from torch import Tensor
 
 
 def gaussian_blur(images: Float[Tensor, "b c h w"], sigma: Float[Tensor, "b"], taps: int) -> Float[Tensor, "b c h w"]:
-    """Blur with a kernel of `taps` pixels, borders mirrored without repeating the border pixel.
+    """Blurs with a kernel of `taps` pixels; borders are mirrored without repeating the border pixel.
 
-    Equal to torchvision's gaussian_blur with kernel size `taps`; a sigma far below a pixel is the identity. An image
-    of fewer pixels than half the kernel is blurred by as many as it has.
+    It equals torchvision's gaussian_blur with kernel size `taps`. A sigma far below a pixel is the identity. The kernel
+    of an image that is smaller than half of `taps` shrinks to the image.
     """
     for dim in (2, 3):
         reach = min(taps // 2, images.shape[dim] - 1)  # a border has no more pixels to mirror
@@ -22,7 +22,7 @@ def gaussian_blur(images: Float[Tensor, "b c h w"], sigma: Float[Tensor, "b"], t
 
 
 def _slide(images: Float[Tensor, "b c _h _w"], kernel: Float[Tensor, "b taps"], dim: int) -> Tensor:
-    """Each image's sum of its shifts along `dim`, weighted by its kernel; taps - 1 pixels shorter.
+    """Sums the shifts of each image along `dim`, weighted by its kernel; the result is taps - 1 pixels shorter.
 
     On a CPU this is faster than a grouped convolution or matrices, and on a GPU TF32 does not round it.
     """

@@ -12,27 +12,27 @@ from annulus.errors import InputError
 
 SIDE = 3  # cells along a side of the grid
 CELLS = SIDE**2
-OF_CELL = 64 / 85  # a patch's side over its cell's, in the paper's pixels: a gap, so that no edge goes on in the next
+PATCH_SHARE = 64 / 85  # a patch's side over its cell's, in the paper's pixels: the gap cuts edges between neighbours
 
 
 def patch_side(size: int) -> int:
-    """Pixels a side of the patches of an image of this size.
+    """Side of a patch in pixels, for an image of this size.
 
     Raises:
-        InputError: when a cell is less than two pixels.
+        InputError: if a cell has fewer than two pixels a side.
     """
     if size < 2 * SIDE:
-        raise InputError(f"an image of {size} px has no {CELLS} patches; take views of {2 * SIDE} px or more")
-    return max(1, round(size // SIDE * OF_CELL))
+        raise InputError(f"an image of {size} px is too small for {CELLS} patches; take views of {2 * SIDE} px or more")
+    return max(1, round(size // SIDE * PATCH_SHARE))
 
 
 def jigsaw(
     images: Float[Tensor, "b k h h"], random: torch.Generator, batch: int, rows: slice
 ) -> Float[Tensor, "b 9 k p p"]:
-    """A patch at a random place of each of nine cells, in a random order.
+    """Cuts a patch at a random place of each of nine cells, and orders the patches at random.
 
-    The draws are those of a whole batch of `batch` images, of which `images` are these rows. `random` is on the CPU, so
-    that every device sees the same.
+    `images` are these rows of a batch of `batch` images. The draws are for the whole batch, and `random` is on the CPU,
+    so every process and device draws the same.
 
     Raises:
         InputError: for images that are not square.

@@ -1,11 +1,11 @@
-"""Crop, flip, colour jitter and greyscale of a batch by two kernels in Triton: `annulus.views.recipe` on a GPU.
+"""Crop, flip, colour jitter and greyscale of a batch by two Triton kernels: `annulus.views.recipe` on a GPU.
 
-Each image has its own box, its own order of operators and its own factors. A program of `_cropped` makes some pixels of
-a view from the stored pixels around them; a program of `_coloured` works on a whole view, twice: contrast blends with
-the mean grey of what the operators before it make, so the first reading finds that mean.
+Each image has its own box, its own order of operators and its own factors. A program of `_cropped` computes some pixels
+of a view from the stored pixels around them. A program of `_coloured` reads a whole view twice: contrast blends with
+the mean grey after the operators before it, and the first reading computes that mean.
 """
 
-# Triton compiles a kernel's own source, which a checker around it would hide.
+# Triton compiles a kernel's source, which a type checker around it would hide.
 from typing import no_type_check
 
 import torch
@@ -18,17 +18,17 @@ from annulus.device.machine_code import Form
 from annulus.views.colour import CONTRAST, NEVER, SATURATION, DrawnJitter
 from annulus.views.crop import CropBoxes
 
-PIXELS = 1024  # that a program works on at a time
-WARPS = 4  # of 32 threads, in a program
+PIXELS = 1024  # of a program at a time
+WARPS = 4  # of a program, with 32 threads each
 
 STAGES = tl.constexpr(4)  # three blends and the hue
-OF_MEAN, OF_GREY, NOT_JITTERED = tl.constexpr(CONTRAST), tl.constexpr(SATURATION), tl.constexpr(NEVER)
+MEAN_BLEND, GREY_BLEND, NOT_JITTERED = tl.constexpr(CONTRAST), tl.constexpr(SATURATION), tl.constexpr(NEVER)
 
 
 @triton.jit
 @no_type_check
 def _axis(start, length, size, order):
-    """Of output pixels `order` along an axis: their centre, how far they reach, and the first pixel that may count."""
+    """Returns centre, reach and first weighted pixel of the output pixels `order` along an axis."""
     step = length.to(tl.float32) / size
     reach = tl.maximum(step, 1.0)
     centre = start.to(tl.float32) + step * (order.to(tl.float32) + 0.5)
@@ -38,7 +38,7 @@ def _axis(start, length, size, order):
 @triton.jit
 @no_type_check
 def _weight(pixel, centre, reach, start, length):
-    """A triangle around the centre, within the box; not yet divided by the sum."""
+    """Weight of a pixel: a triangle around the centre, within the box, before division by the sum."""
     inside = (pixel >= start) & (pixel < start + length)
     return tl.where(inside, tl.maximum(1 - tl.abs(pixel.to(tl.float32) + 0.5 - centre) / reach, 0.0), 0.0)
 
@@ -46,7 +46,7 @@ def _weight(pixel, centre, reach, start, length):
 @triton.jit(do_not_specialize=["height", "width", "size"])
 @no_type_check
 def _cropped(images, tops, lefts, heights, widths, mirrored, views, height, width, size, PIXELS: tl.constexpr):
-    """Some pixels of one image's view, on the scale from 0 to 1."""
+    """Computes some pixels of one image's view, in [0, 1]."""
     image = tl.program_id(0).to(tl.int64)
     top, left = tl.load(tops + image).to(tl.int32), tl.load(lefts + image).to(tl.int32)
     tall, wide = tl.load(heights + image).to(tl.int32), tl.load(widths + image).to(tl.int32)
@@ -62,10 +62,10 @@ def _cropped(images, tops, lefts, heights, widths, mirrored, views, height, widt
     total = tl.zeros([PIXELS], tl.float32)
     for down in range(2 * tl.ceil(y_reach).to(tl.int32) + 1):
         row = y_first + down
-        of_row = _weight(row, y_centre, y_reach, top, tall)
+        row_weight = _weight(row, y_centre, y_reach, top, tall)
         for right in range(2 * tl.ceil(x_reach).to(tl.int32) + 1):
             column = x_first + right
-            weight = of_row * _weight(column, x_centre, x_reach, left, wide)
+            weight = row_weight * _weight(column, x_centre, x_reach, left, wide)
             total += weight
             place, counts = images + row * width + column, there & (weight > 0)
             red += weight * tl.load(place, mask=counts, other=0).to(tl.float32)
@@ -107,7 +107,7 @@ def _turned(red, green, blue, turn):
 @triton.jit
 @no_type_check
 def _jittered(red, green, blue, factors, kinds, turn, hue_after, mean, upto):
-    """The pixels after so many of the image's four operators; `mean` is the grey that contrast blends with."""
+    """Pixels after the first `upto` colour operators; contrast blends with the grey `mean`."""
     for stage in tl.static_range(STAGES):
         if stage < upto:
             if hue_after == stage:
@@ -115,7 +115,7 @@ def _jittered(red, green, blue, factors, kinds, turn, hue_after, mean, upto):
             else:
                 place = tl.where(hue_after < stage, stage - 1, stage)
                 factor, kind = tl.load(factors + place), tl.load(kinds + place)
-                grey = tl.where(kind == OF_GREY, _luma(red, green, blue), tl.where(kind == OF_MEAN, mean, 0.0))
+                grey = tl.where(kind == GREY_BLEND, _luma(red, green, blue), tl.where(kind == MEAN_BLEND, mean, 0.0))
                 grey *= 1 - factor
                 red = tl.minimum(tl.maximum(red * factor + grey, 0.0), 1.0)
                 green = tl.minimum(tl.maximum(green * factor + grey, 0.0), 1.0)
@@ -126,7 +126,7 @@ def _jittered(red, green, blue, factors, kinds, turn, hue_after, mean, upto):
 @triton.jit
 @no_type_check
 def _planes(views, count, pixel, there):
-    """Red, green and blue of some pixels."""
+    """Loads red, green and blue of some pixels."""
     red = tl.load(views + pixel, mask=there, other=0.0)
     green = tl.load(views + count + pixel, mask=there, other=0.0)
     blue = tl.load(views + 2 * count + pixel, mask=there, other=0.0)
@@ -136,7 +136,7 @@ def _planes(views, count, pixel, there):
 @triton.jit(do_not_specialize=["count"])
 @no_type_check
 def _coloured(views, factors, kinds, turns, hues_after, greys, count, JITTER: tl.constexpr, PIXELS: tl.constexpr):
-    """One view of `count` pixels, in place: jitter, greyscale, and no value above 1."""
+    """Applies jitter and greyscale to one view of `count` pixels, in place, and clamps it at 1."""
     image = tl.program_id(0).to(tl.int64)
     views += image * 3 * count
     grey = tl.load(greys + image) != 0
@@ -149,7 +149,7 @@ def _coloured(views, factors, kinds, turns, hues_after, greys, count, JITTER: tl
     if JITTER and jittered:
         before = 0  # operators before contrast
         for place in tl.static_range(3):
-            before += tl.where(tl.load(kinds + place) == OF_MEAN, place + (hue_after <= place).to(tl.int32), 0)
+            before += tl.where(tl.load(kinds + place) == MEAN_BLEND, place + (hue_after <= place).to(tl.int32), 0)
         total = tl.zeros([PIXELS], tl.float32)
         for start in range(0, count, PIXELS):
             pixel = start + tl.arange(0, PIXELS)
@@ -181,22 +181,22 @@ def view(
     grey: Bool[Tensor, "b"],
     size: int,
 ) -> Float[Tensor, "b 3 {size} {size}"]:
-    """Each image's box, resized, mirrored, jittered and greyed as chosen; all of it is on one device."""
+    """Resizes, mirrors, jitters and greys each image's box, as chosen. All tensors are on one device."""
     images = images.contiguous()
     count, _, height, width = images.shape
     views = torch.empty(count, 3, size, size, device=images.device)
-    # Triton reads a bool as an integer of a bit; as bytes there is no doubt.
+    # Triton reads a bool as an integer of one bit, so bools are passed as bytes.
     mirrored, grey = mirrored.view(torch.uint8), grey.view(torch.uint8)
     tiles = triton.cdiv(size * size, PIXELS)
     settings = {"PIXELS": PIXELS, "num_warps": WARPS}
     _cropped[count, tiles](images, *boxes, mirrored, views, height, width, size, **settings)
-    drawn = (views, views, views, views) if jitter is None else jitter  # without jitter they are not read
+    drawn = (views, views, views, views) if jitter is None else jitter  # the kernel does not read them without jitter
     _coloured[count,](views, *drawn, grey, size * size, JITTER=jitter is not None, **settings)
     return views
 
 
 def forms() -> list[Form]:
-    """All that `view` starts, by name."""
+    """The kernels that `view` starts."""
     bytes_, floats = ("images", "mirrored", "greys"), ("views", "factors", "turns")
     numbers = ("tops", "lefts", "heights", "widths", "kinds", "hues_after")
     pointers = dict.fromkeys(bytes_, "*u8") | dict.fromkeys(floats, "*fp32") | dict.fromkeys(numbers, "*i64")

@@ -1,7 +1,7 @@
 /* The view of one large image on a CPU: crop, resize, flip, colour jitter, greyscale, blur.
 
-Called by annulus.views.large, which compiles this file, and compares it with the operators before the first use. The
-formulas are those of annulus.views.crop (resize_matrices), annulus.views.colour and annulus.views.gaussian. */
+annulus.views.large compiles and calls this file, after a comparison with the operators. The formulas are in
+annulus.views.crop (resize_matrices), annulus.views.colour and annulus.views.gaussian. */
 
 #include <math.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ typedef struct {
 static int axis_of(Axis *axis, int length, int size, int mirrored, double scale)
 {
     double step = (double)length / size, reach = step > 1 ? step : 1;
-    int taps = (int)ceil(2 * reach); /* as many pixels' centres lie within the reach at most */
+    int taps = (int)ceil(2 * reach); /* the largest number of pixel centres within the reach */
     axis->taps = taps < length ? taps : length;
     axis->first = malloc(size * sizeof(int));
     axis->weights = malloc((size_t)axis->taps * size * sizeof(float));
@@ -49,7 +49,7 @@ static int axis_of(Axis *axis, int length, int size, int mirrored, double scale)
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* The weighted sum of `taps` rows of bytes, its numbers `apart` from one another. */
+/* Weighted sum of `taps` rows of bytes; its numbers are `apart` from each other. */
 INLINE void sum_rows(int taps, const unsigned char *rows, long stride, const float *weights, int of_tap, long count,
                      int apart, float *restrict result)
 {
@@ -61,9 +61,9 @@ INLINE void sum_rows(int taps, const unsigned char *rows, long stride, const flo
     }
 }
 
-typedef float Four __attribute__((vector_size(16))); /* red, green, blue, and what follows them */
+typedef float Four __attribute__((vector_size(16))); /* red, green, blue, and the next number */
 
-/* The weighted sums of `taps` pixels along a row of `row[3 * pixel + channel]`, which goes on for one more number. */
+/* Weighted sums of `taps` pixels along a row of `row[3 * pixel + channel]`, which has one more number at its end. */
 INLINE void sum_columns(int taps, const float *row, const Axis *across, int size, float *restrict red,
                         float *restrict green, float *restrict blue)
 {
@@ -80,7 +80,7 @@ INLINE void sum_columns(int taps, const float *row, const Axis *across, int size
     }
 }
 
-/* With the number of taps known to the compiler, it unrolls the loops over them. */
+/* With a constant number of taps, the compiler unrolls the loops over them. */
 #define BY_TAPS(function, taps, ...) \
     switch (taps) { \
     case 1: function(1, __VA_ARGS__); break; \
@@ -157,7 +157,7 @@ static void finish(float *restrict red, float *restrict green, float *restrict b
     }
 }
 
-/* The weights of a Gaussian's middle, halved, and of its further pixels; returns how far those reach that count. */
+/* Weights of a Gaussian's middle, halved, and of its other pixels; returns the reach of the weights that count. */
 static int gaussian_of(float *weights, int reach, double sigma)
 {
     double total = 1;
@@ -172,22 +172,38 @@ static int gaussian_of(float *weights, int reach, double sigma)
 
 typedef float Eight __attribute__((vector_size(32)));
 
-/* The weighted sums of pairs of numbers on either side, `step` from one another. Rows go on for seven more numbers. */
-static void blur_row(const float *middle, long step, int reach, const float *weights, int count, float *restrict result)
+static inline Eight eight(const float *from)
 {
-    for (int place = 0; place < count; place += 8, middle += 8, result += 8) {
-        Eight sum = {0}, before, after;
-        for (int apart = 0; apart <= reach; apart++) {
-            memcpy(&before, middle - apart * step, sizeof before);
-            memcpy(&after, middle + apart * step, sizeof after);
-            sum += weights[apart] * (before + after);
+    Eight numbers;
+    memcpy(&numbers, from, sizeof numbers);
+    return numbers;
+}
+
+/* Weighted sums of pairs of numbers on both sides, at distance `step`. Rows have BLOCK - 1 more numbers at their end.
+   Four sums at a time share a weight. Products are not fused with sums, so that digits do not depend on the number of
+   sums. */
+enum { BLOCK = 32 };
+
+__attribute__((optimize("fp-contract=off"))) static void blur_row(const float *middle, long step, int reach,
+                                                                  const float *weights, int count,
+                                                                  float *restrict result)
+{
+    for (int place = 0; place < count; place += BLOCK, middle += BLOCK, result += BLOCK) {
+        Eight first = {0}, second = {0}, third = {0}, fourth = {0};
+        const float *before = middle, *after = middle;
+        for (int apart = 0; apart <= reach; apart++, before -= step, after += step) {
+            first += weights[apart] * (eight(before) + eight(after));
+            second += weights[apart] * (eight(before + 8) + eight(after + 8));
+            third += weights[apart] * (eight(before + 16) + eight(after + 16));
+            fourth += weights[apart] * (eight(before + 24) + eight(after + 24));
         }
-        memcpy(result, &sum, place + 8 <= count ? sizeof sum : (count - place) * sizeof(float));
+        Eight sums[] = {first, second, third, fourth};
+        memcpy(result, sums, place + BLOCK <= count ? sizeof sums : (count - place) * sizeof(float));
     }
 }
 
-/* Blur a plane in place, its borders mirrored without repeating the border pixel. Room: `high` for size + 2 * reach
-   rows, `wide` for as many numbers. */
+/* Blurs a plane in place; borders are mirrored without repeating the border pixel. `high` has room for size + 2 * reach
+   rows, `wide` for size + 2 * reach numbers. */
 static void blur(float *plane, int size, int reach, const float *weights, float *high, float *wide)
 {
     size_t row = size * sizeof(float);
@@ -210,12 +226,12 @@ static void blur(float *plane, int size, int reach, const float *weights, float 
     }
 }
 
-/* Returns 0 where memory is short, else 1. */
+/* Returns 0 if memory is short, else 1. */
 static int blur_view(float *view, int size, int reach, double sigma)
 {
     reach = reach < size ? reach : size - 1;
     size_t side = size + 2 * (size_t)reach;
-    float *high = malloc((side * size + side + reach + 8) * sizeof(float)), *wide = high + side * size;
+    float *high = malloc((side * size + side + reach + BLOCK) * sizeof(float)), *wide = high + side * size;
     if (!high)
         return 0;
     reach = gaussian_of(wide + side, reach, sigma);
@@ -225,10 +241,9 @@ static int blur_view(float *view, int size, int reach, double sigma)
     return 1;
 }
 
-/* image: bytes of a box of height x width pixels, `of_row` and `of_channel` bytes apart; pixels are 1 byte apart, or 3
-   where the channels lie together. view: 3 planes of size x size numbers in [0, 1]. kinds and amounts: the operators of
-   its jitter in their order. sigma: of a blur that reaches so many pixels at most; 0: none. Returns 0 where memory is
-   short, else 1. */
+/* image: bytes of a box of height x width pixels. Rows are `of_row` bytes apart, channels `of_channel`, and pixels 1, or
+   3 with channels last. view: 3 planes of size x size numbers in [0, 1]. kinds and amounts: the operators of the jitter
+   in order. sigma: of a blur with `reach` pixels at most; 0: without blur. Returns 0 if memory is short, else 1. */
 int annulus_view(const unsigned char *image, long of_row, long of_channel, int height, int width, int mirrored,
                  int operators, const int *kinds, const float *amounts, int grey, float sigma, int reach, int size,
                  float *view)
@@ -261,7 +276,7 @@ int annulus_view(const unsigned char *image, long of_row, long of_channel, int h
             sum += luma(red[place], green[place], blue[place]);
         total += sum;
     }
-    /* Contrast blends with the mean grey of all that the operators before it made. */
+    /* Contrast blends with the mean grey after the operators before it. */
     for (int output = 0; ready && contrast < operators && output < size; output++) {
         float *red = view + (long)output * size, *green = red + plane, *blue = green + plane;
         for (int number = contrast; number < operators; number++)

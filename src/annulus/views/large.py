@@ -1,11 +1,12 @@
-"""Views of large images on a CPU: each image gets those operators alone that it has.
+"""Views of large images on a CPU, one image at a time.
 
-`annulus.views.recipe` applies an operator to a batch, in all orders of a jitter at once. That pays while an image has
-few pixels; of a large one each operator is worth a call of its own, with numbers in place of tensors. Where there is a
-C compiler, one call of `large.c` makes the whole view, in less than a fourth of the time.
+`annulus.views.recipe` applies an operator to a batch, in all orders of a jitter at once. This is fast for images of few
+pixels. For a large image, each operator that it needs is one call, with numbers in place of tensors. With a C compiler,
+one call of `large.c` computes the whole view, in less than a fourth of the time.
 """
 
 import ctypes
+from collections.abc import Callable
 from itertools import permutations
 from pathlib import Path
 from typing import NamedTuple
@@ -14,27 +15,29 @@ import torch
 from jaxtyping import Bool, Float, Shaped, UInt8
 from torch import Tensor
 
-from annulus.device.compiled import library
-from annulus.device.kernels import trusted
+from annulus.device.c_library import library
 from annulus.device.threads import submit
+from annulus.device.trust import trusted
 from annulus.views import colour
 from annulus.views.blur import DrawnBlur, kernel_size
 from annulus.views.crop import CropBoxes, middle, resized
 from annulus.views.gaussian import gaussian_blur
 
-LARGE = 2**14  # pixels of an image, or of its view, from which a CPU makes each view by itself
+LARGE = 2**14  # pixels of an image, or of its view, from which a CPU computes each view by itself
 PORTION = 4  # images that a thread takes at a time
 SOURCE = Path(__file__).with_suffix(".c")
 
+Fill = Callable[[Tensor, "ImageRecipe", Tensor], None]
 
-class Own(NamedTuple):
-    """Operators of one image, in this order."""
+
+class ImageRecipe(NamedTuple):
+    """The operators of one image, in this order."""
 
     box: tuple[int, int, int, int]  # top, left, height, width
     mirrored: bool
-    jitter: list[tuple[int, float]]  # the operators by `annulus.views.colour`'s numbers, and how much of each
+    jitter: list[tuple[int, float]]  # operators (numbers of `annulus.views.colour`) and their amounts
     grey: bool
-    sigma: float  # of its blur; 0: none
+    sigma: float  # of its blur; 0: without blur
 
 
 def by_images(
@@ -46,7 +49,7 @@ def by_images(
     blur: DrawnBlur | None,
     size: int,
 ) -> Float[Tensor, "b 3 {size} {size}"]:
-    """The views of a recipe, all of which is on the CPU. Threads take a few images each."""
+    """The views of a recipe on the CPU. Threads take a few images each."""
     count = len(images)
     fields = zip(
         [(*middle(*images.shape[2:], size), size, size)] * count
@@ -58,37 +61,42 @@ def by_images(
         [0.0] * count if blur is None else blur.sigma.where(blur.chosen, 0.0).tolist(),
         strict=True,
     )
-    views, recipes = torch.empty(count, 3, size, size), [Own(*own) for own in fields]
-    show = show_in_c if trusted(__name__, c_agrees, images.device) else show_by_operators
+    views, recipes = torch.empty(count, 3, size, size), [ImageRecipe(*image_fields) for image_fields in fields]
+    fill_view = filler(images.device)
 
-    def show_some(portion: range) -> None:
+    def fill_views(portion: range) -> None:
         for number in portion:
-            show(images[number], recipes[number], views[number])
+            fill_view(images[number], recipes[number], views[number])
 
-    for part in submit(show_some, count, PORTION):
+    for part in submit(fill_views, count, PORTION):
         part.result()
     return views
 
 
-def show_in_c(image: UInt8[Tensor, "3 h w"], own: Own, view: Float[Tensor, "3 s s"]) -> None:
-    """The view by `large.c`, in floating point.
+def filler(device: torch.device) -> Fill:
+    """Returns the function that fills a view: `large.c` if it is trusted, else PyTorch's operators."""
+    return view_in_c if trusted(__name__, c_agrees, device) else view_by_operators
+
+
+def view_in_c(image: UInt8[Tensor, "3 h w"], recipe: ImageRecipe, view: Float[Tensor, "3 s s"]) -> None:
+    """Fills the view by `large.c`, in floating point.
 
     Raises:
-        MemoryError: when memory for a row of the image is short.
+        MemoryError: if memory for a row of the image is short.
     """
-    if image.stride()[::2] != (1, 3):  # not as JPEG's pixels lie
+    if image.stride()[::2] != (1, 3):  # not channels last, as decoded JPEG
         image = image.contiguous()  # in planes
-    top, left, height, width = own.box
-    kinds, amounts = [kind for kind, _ in own.jitter], [amount for _, amount in own.jitter]
+    top, left, height, width = recipe.box
+    kinds, amounts = [kind for kind, _ in recipe.jitter], [amount for _, amount in recipe.jitter]
     done = library(SOURCE).annulus_view(
         ctypes.c_void_p(image[:, top:, left:].data_ptr()),
         ctypes.c_long(image.stride(1)),
         ctypes.c_long(image.stride(0)),
-        *(height, width, own.mirrored, len(kinds)),
+        *(height, width, recipe.mirrored, len(kinds)),
         (ctypes.c_int * len(kinds))(*kinds),
         (ctypes.c_float * len(kinds))(*amounts),
-        own.grey,
-        ctypes.c_float(own.sigma),
+        recipe.grey,
+        ctypes.c_float(recipe.sigma),
         *(kernel_size(view.shape[2]) // 2, view.shape[2]),
         ctypes.c_void_p(view.data_ptr()),
     )
@@ -97,40 +105,40 @@ def show_in_c(image: UInt8[Tensor, "3 h w"], own: Own, view: Float[Tensor, "3 s 
 
 
 def c_agrees(device: torch.device) -> bool:
-    """True where `large.c` makes the views that operators make: boxes that shrink and grow, all orders, all blurs."""
+    """Returns True if `large.c` and the operators compute the same views: shrunk and grown boxes, all orders, blurs."""
     images = torch.randint(0, 256, (2, 3, 20, 15), generator=torch.Generator(device).manual_seed(0), dtype=torch.uint8)
-    lying = images.contiguous(memory_format=torch.channels_last)
+    channels_last = images.contiguous(memory_format=torch.channels_last)
     jitters = permutations(
         [(colour.BRIGHTNESS, 1.3), (colour.CONTRAST, 1.4), (colour.SATURATION, 0.7), (colour.HUE, 0.1)]
     )
     for number, jitter in enumerate([(), *jitters]):
         box = (number % 5, number % 3, number % 15 + 1, number % 12 + 1)
-        own = Own(box, number % 2 == 0, list(jitter[: number % 5]), number % 7 == 0, float(number % 4))
+        recipe = ImageRecipe(box, number % 2 == 0, list(jitter[: number % 5]), number % 7 == 0, float(number % 4))
         side = 60 if number % 3 == 0 else 9  # kernels of 7 and of 3 pixels
-        expected, *found = torch.empty(3, 3, side, side)
-        show_by_operators(images[0].float(), own, expected)
-        for image, view in zip((images[0], lying[0]), found, strict=True):
-            show_in_c(image, own, view)
+        expected, *views = torch.empty(3, 3, side, side)
+        view_by_operators(images[0].float(), recipe, expected)
+        for image, view in zip((images[0], channels_last[0]), views, strict=True):
+            view_in_c(image, recipe, view)
             if not torch.allclose(view, expected, rtol=0, atol=1e-3):
                 return False
     return True
 
 
-def show_by_operators(image: Shaped[Tensor, "3 h w"], own: Own, view: Float[Tensor, "3 s s"]) -> None:
-    """The view by PyTorch's operators; a uint8 image's is resized in 8 bits."""
-    seen, batch = resized(image, own.box, view.shape[2]), view[None]
-    torch.div(seen.flip(2) if own.mirrored else seen, 255, out=view)
-    for kind, amount in own.jitter:
+def view_by_operators(image: Shaped[Tensor, "3 h w"], recipe: ImageRecipe, view: Float[Tensor, "3 s s"]) -> None:
+    """Fills the view by PyTorch's operators; a uint8 image is resized in 8 bits."""
+    crop, batch = resized(image, recipe.box, view.shape[2]), view[None]
+    torch.div(crop.flip(2) if recipe.mirrored else crop, 255, out=view)
+    for kind, amount in recipe.jitter:
         jitter_(batch, kind, amount)
-    if own.grey:
+    if recipe.grey:
         batch.copy_(colour.grayscale(batch))
-    if own.sigma > 0:
-        batch.copy_(gaussian_blur(batch, torch.tensor([own.sigma]), kernel_size(view.shape[2])))
-    view.clamp_(max=1)  # weights that sum to one only up to rounding can step past it
+    if recipe.sigma > 0:
+        batch.copy_(gaussian_blur(batch, torch.tensor([recipe.sigma]), kernel_size(view.shape[2])))
+    view.clamp_(max=1)  # the weights sum to 1 up to rounding, so a value can exceed 1
 
 
 def jitter_(view: Float[Tensor, "1 3 h w"], kind: int, amount: float) -> None:
-    """One operator of a jitter, as `annulus.views.colour` defines it for a batch."""
+    """Applies one operator of a jitter; `annulus.views.colour` defines it for a batch."""
     match kind:
         case colour.HUE:
             colour.turn_hue_(view, torch.tensor([amount]))

@@ -1,7 +1,7 @@
 """View operators: random changes of views, each image with its own parameters.
 
-A view set applies its `operators` one after the other to the finished views (`annulus.views.recipe`), whatever their
-size and device. A new operator is a class here and its name in OPERATORS, at the end.
+A view set applies its `operators` in order to the finished views (`annulus.views.recipe`), of any size and on any
+device. A new operator is a class here and an entry at the end of OPERATORS.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ View = Float[Tensor, "b 3 h w"]  # RGB in [0, 1]
 class Operator(Section):
     """Base class of view operators: a frozen dataclass of settings that draws parameters and applies them.
 
-    Called by itself, an operator draws once and applies that to all images: `operator(view, generator)`.
+    `operator(view, generator)` draws the parameters of all images and applies them.
 
     >>> import torch
     >>> from dataclasses import dataclass
@@ -42,21 +42,24 @@ class Operator(Section):
     True
 
     Raises:
-        InputError: when called with anything but float RGB views in [0, 1], or a generator that is not on the CPU.
+        InputError: if the views are not float RGB in [0, 1], or the generator is not on the CPU.
     """
 
     def draw(self, count: int, generator: Generator) -> Any:
-        """Parameters of `count` images: a CPU tensor with an entry for each image, or a NamedTuple of such tensors."""
+        """Draws parameters of `count` images: a CPU tensor with an entry for each, or a NamedTuple of such tensors."""
         raise NotImplementedError
 
     def apply(self, view: View, drawn: Any) -> View:
-        """The changed views, RGB in [0, 1] on the views' device; `view` itself stays, and `drawn` is on the CPU."""
+        """Returns the changed views, RGB in [0, 1] on the views' device, without writing into `view`.
+
+        The parameters `drawn` are on the CPU.
+        """
         raise NotImplementedError
 
     def __call__(self, view: View, generator: Generator) -> View:
         if not isinstance(view, Tensor) or not view.is_floating_point() or view.ndim != 4 or view.shape[1] != 3:
             raise InputError(
-                f"{described(view)}: give an operator float views of shape (batch, 3, height, width), RGB in [0, 1]; "
+                f"{describe(view)}: give an operator float views of shape (batch, 3, height, width), RGB in [0, 1]; "
                 "of uint8 images, images / 255"
             )
         check_generator(generator)
@@ -64,21 +67,21 @@ class Operator(Section):
         require_pixels("views", view, expected)
         drawn = self.draw(len(view), generator)
         with torch.autocast(view.device.type, enabled=False):
-            return self.apply(view.float(), drawn).to(view.dtype)  # in half precision colours have no small numbers
+            return self.apply(view.float(), drawn).to(view.dtype)  # half precision is too coarse for colours
 
 
-def described(value: object) -> str:
-    """Type and shape of a value that is refused."""
+def describe(value: object) -> str:
+    """Type and shape of a value, for an error sentence."""
     if isinstance(value, Tensor):
         return f"{value.dtype} of shape {tuple(value.shape)}"
     return f"a {type(value).__name__}"
 
 
 def check_generator(generator: Generator) -> None:
-    """Refuse what draws no parameters.
+    """Raises InputError unless the generator is a torch.Generator on the CPU.
 
     Raises:
-        InputError: for anything but a generator on the CPU.
+        InputError: with its type or device.
     """
     known = isinstance(generator, Generator)
     if not known or generator.device.type != "cpu":
@@ -94,7 +97,7 @@ def changed(
     change: Callable[..., View],
     *amounts: Shaped[Tensor, "b *_"],
 ) -> View:
-    """The views with `change(images, *amounts)` in place of the chosen images; `chosen` and `amounts` on the CPU."""
+    """Replaces the chosen images by `change(images, *amounts)`, in a copy; `chosen` and `amounts` are on the CPU."""
     numbers = chosen.nonzero().squeeze(1)
     result = view.clone()
     if len(numbers):
@@ -104,13 +107,13 @@ def changed(
 
 
 def solarize(images: View, threshold: float | Float[Tensor, "b 1 1 1"]) -> View:
-    """Every value v from the threshold on as 1 - v."""
+    """Replaces every value v from the threshold on by 1 - v."""
     return torch.where(images >= threshold, 1 - images, images)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Solarize(Operator):
-    """Solarisation: some images get 1 - v for every value v from the threshold on, as by torchvision's solarize.
+    """Solarisation of a share of the images: 1 - v for every value v from the threshold on, as torchvision's solarize.
 
     BYOL's second view has probability 0.2 and threshold 0.5.
 
@@ -123,15 +126,15 @@ class Solarize(Operator):
     Source: Grill et al. 2020, arXiv:2006.07733, Appendix B.
     """
 
-    probability: Fraction  # of an image to be solarised
+    probability: Fraction  # of solarising an image
     threshold: Fraction  # in [0, 1], as the values of an image
 
     def draw(self, count: int, generator: Generator) -> Bool[Tensor, "{count}"]:
-        """Mask of the images that are solarised."""
+        """Draws the mask of the images to solarise."""
         return torch.rand(count, generator=generator) < self.probability
 
     def apply(self, view: View, drawn: Bool[Tensor, "b"]) -> View:
-        """The views, the chosen ones solarised."""
+        """Returns the views, with the chosen ones solarised."""
         return changed(view, drawn, lambda images: solarize(images, self.threshold))
 
 

@@ -1,7 +1,6 @@
-/* RandAugment of one large view on a CPU: its changes one after the other, each from one copy of the view to another.
+/* RandAugment of one large view on a CPU: its changes in sequence, each from one copy of the view to another.
 
-Called by annulus.views.randaugment, which compiles this file, has the formulas, and compares them before the first
-use. */
+annulus.views.randaugment has the formulas. It compiles and calls this file, after a comparison. */
 
 #include <math.h>
 #include <stdlib.h>
@@ -15,7 +14,7 @@ static inline float higher(float a, float b) { return a > b ? a : b; }
 static inline float unit(float value) { return lower(higher(value, 0.0f), 1.0f); }
 static inline float luma(float red, float green, float blue) { return 0.2989f * red + 0.587f * green + 0.114f * blue; }
 
-/* Nearest pixels of the places that a matrix of 2 x 3 gives, from the middle; black beyond the border. Room: `places`
+/* Moves pixels by a matrix of 2 x 3, relative to the middle: nearest pixels, black beyond the border. `places` has room
    for a row. */
 static void move(const float *view, float *restrict result, int height, int width, const float *matrix, int *places)
 {
@@ -61,7 +60,7 @@ static void blend(const float *view, float *restrict result, long plane, float f
     }
 }
 
-/* Blend of a channel with a smoothed one, whose border is the channel's own. Room: `sums` for a row. */
+/* Blends a channel with its smoothed version, whose border is not smoothed. `sums` has room for a row. */
 static void sharpen(const float *channel, float *restrict result, int height, int width, float factor,
                     float *restrict sums)
 {
@@ -106,7 +105,7 @@ static void autocontrast(const float *channel, float *restrict result, long coun
         result[place] = (channel[place] - from) / width;
 }
 
-/* A channel's level, of 256; what lies outside of [0, 1] is held within. */
+/* A channel's level, of 256, clamped to [0, 1]. */
 static inline int level(float value)
 {
     int found = (int)(value * (256 - 1e-3f));
@@ -169,14 +168,13 @@ static void change(const float *view, float *restrict result, int height, int wi
     }
 }
 
-/* view and result: 3 planes of height x width numbers, in [0, 1]. kinds, amounts and matrices: what the changes are in
-   their order, how much of each, and of those that move pixels the 2 x 3 numbers. Returns 0 where memory is short, else
-   1. */
+/* view and result: 3 planes of height x width numbers, in [0, 1]. kinds, amounts and matrices: the changes in order,
+   their amounts, and 2 x 3 matrices for changes that move pixels. Returns 0 if memory is short, else 1. */
 int annulus_randaugment(const float *view, int height, int width, int changes, const int *kinds, const float *amounts,
                         const float *matrices, float *result)
 {
     size_t count = 3 * (size_t)height * width;
-    float *other = malloc((count + width) * sizeof(float)); /* and a row for those that need room */
+    float *other = malloc((count + width) * sizeof(float)); /* a copy, and a row for changes that need it */
     int left = 0;
     if (!other)
         return 0;

@@ -1,8 +1,8 @@
 """RandAugment of whole batches: each image has its own operators, and each operator its own magnitude.
 
-Views are RGB in [0, 1]. Operators equal those of torchvision's RandAugment on equal parameters: nearest pixels, black
-beyond the border. Those that move pixels are one resampling for all images that have one. Where there is a C compiler,
-`randaugment.c` changes large views on a CPU, each by itself.
+Views are RGB in [0, 1]. On equal parameters the changes equal torchvision's RandAugment: nearest pixels, black beyond
+the border. One resampling serves all images whose pixels move. With a C compiler, `randaugment.c` changes large views
+on a CPU one by one.
 
 Source: Cubuk et al. 2019, arXiv:1909.13719, Section 3; Tian et al. 2020, arXiv:2005.10243, Section 7.2 (RA-CJ-Blur).
 """
@@ -19,10 +19,10 @@ from annotated_types import Ge, Le
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from annulus.device.compiled import library
+from annulus.device.c_library import library
 from annulus.device.copies import to_device
-from annulus.device.kernels import trusted
 from annulus.device.threads import submit
+from annulus.device.trust import trusted
 from annulus.settings import Fraction
 from annulus.views.colour import brightness, contrast, saturation
 from annulus.views.large import LARGE, PORTION
@@ -34,24 +34,24 @@ CHANGES = (
     *("posterize", "solarize", "autocontrast", "equalize"),
 )
 MOST = 30.0  # magnitudes are 0 to 30
-SHEAR, SHIFT, TURN, BLEND = 0.3, 150 / 331, math.radians(30), 0.9  # at the most: SHIFT is a share of the side
-LEVELS = 256 - 1e-3  # so that 1 is level 255
+SHEAR, SHIFT, TURN, BLEND = 0.3, 150 / 331, math.radians(30), 0.9  # at magnitude 30; SHIFT is a share of the side
+LEVELS = 256 - 1e-3  # maps 1 to level 255
 SOURCE = Path(__file__).with_suffix(".c")
 
 
 class DrawnRandAugment(NamedTuple):
-    """Random choice of the changes of each image, in order: numbers of CHANGES, and magnitudes with a sign."""
+    """Drawn changes of each image, in order: numbers in CHANGES, and magnitudes with a sign."""
 
     changes: Int[Tensor, "b n"]
-    magnitudes: Float[Tensor, "b n"]  # in [-1, 1], of the most that a change has
+    magnitudes: Float[Tensor, "b n"]  # in [-1, 1], as shares of the largest change
 
 
 @dataclass(frozen=True, kw_only=True)
 class RandAugment(Operator):
-    """RandAugment: `operators` changes one after the other, each drawn from 14.
+    """RandAugment: `operators` changes in sequence, each drawn from 14.
 
-    magnitude: 0 to 30, of the most that a change has; spread: standard deviation of the magnitudes around it;
-    probability: of each change to be applied, else it is left out.
+    magnitude: mean strength, from 0 to 30 (the largest change); spread: standard deviation of the magnitudes;
+    probability: of applying each change.
 
     >>> import torch
     >>> from annulus.views import RandAugment
@@ -68,9 +68,9 @@ class RandAugment(Operator):
     probability: Fraction
 
     def draw(self, count: int, generator: torch.Generator) -> DrawnRandAugment:
-        """Draw the changes of `count` images: all alike likely, magnitudes normal about the chosen one, either sign.
+        """Draws the changes of `count` images: uniform over CHANGES, with normal magnitudes and random signs.
 
-        What is left out by `probability` is the identity.
+        A change that `probability` omits becomes the identity.
         """
         shape = count, self.operators
         changes = torch.randint(len(CHANGES), shape, generator=generator)
@@ -81,7 +81,7 @@ class RandAugment(Operator):
         return DrawnRandAugment(changes, signs * magnitudes.clamp(0, MOST) / MOST)
 
     def apply(self, view: View, drawn: DrawnRandAugment) -> View:
-        """The views, each image with its own changes."""
+        """Returns the views, each with its own changes."""
         large = view.device.type == "cpu" and view.shape[2] * view.shape[3] >= LARGE
         plain = view.dtype == torch.float32 and not view.requires_grad  # C keeps no gradient
         if large and plain and trusted(__name__, c_agrees, view.device):
@@ -90,10 +90,10 @@ class RandAugment(Operator):
 
 
 def changed_in_c(view: View, drawn: DrawnRandAugment) -> View:
-    """The changed views by `randaugment.c`. Threads take a few images each.
+    """Changes the views by `randaugment.c`. Threads take a few images each.
 
     Raises:
-        MemoryError: when memory for another copy of a view is short.
+        MemoryError: if memory for another copy of a view is short.
     """
     count, (height, width) = len(view), view.shape[2:]
     view, result = view.contiguous(), torch.empty_like(view, memory_format=torch.contiguous_format)
@@ -107,9 +107,9 @@ def changed_in_c(view: View, drawn: DrawnRandAugment) -> View:
 
     def change_some(portion: range) -> None:
         for number in portion:
-            own = (each[number].data_ptr() for each in (changes, magnitudes, matrices, result))
+            addresses = (tensor[number].data_ptr() for tensor in (changes, magnitudes, matrices, result))
             sizes = (height, width, changes.shape[1])
-            if not change(ctypes.c_void_p(view[number].data_ptr()), *sizes, *map(ctypes.c_void_p, own)):
+            if not change(ctypes.c_void_p(view[number].data_ptr()), *sizes, *map(ctypes.c_void_p, addresses)):
                 raise MemoryError(f"no memory for a view of {height} x {width} pixels")
 
     for part in submit(change_some, count, PORTION):
@@ -118,7 +118,7 @@ def changed_in_c(view: View, drawn: DrawnRandAugment) -> View:
 
 
 def c_agrees(device: torch.device) -> bool:
-    """True where `randaugment.c` makes the views that operators make: each change with either sign, also three."""
+    """Returns True if `randaugment.c` and the operators compute the same views: one and three changes, both signs."""
     count, random = 2 * len(CHANGES), torch.Generator(device).manual_seed(0)
     changes = torch.randint(len(CHANGES), (count, 3), generator=random)
     changes[:, 0] = torch.arange(count) // 2
@@ -130,14 +130,14 @@ def c_agrees(device: torch.device) -> bool:
         for number in (1, 3):
             drawn = DrawnRandAugment(changes[:, :number], magnitudes[:, :number])
             apart = (changed_in_c(views, drawn) - changed_by_operators(views, drawn)).abs() > 1e-4
-            # Rounding decides which of two pixels is nearest, and on which side of a threshold a value is.
+            # Rounding can choose another nearest pixel, or the other side of a threshold.
             if apart.double().mean(dim=(1, 2, 3)).max() > 0.02:
                 return False
     return True
 
 
 def changed_by_operators(view: View, drawn: DrawnRandAugment) -> View:
-    """The changed views by PyTorch's operators."""
+    """Changes the views by PyTorch's operators."""
     view = view.clone()
     for changes, magnitudes in zip(drawn.changes.unbind(1), drawn.magnitudes.unbind(1), strict=True):
         matrices = torch.eye(2, 3).repeat(len(view), 1, 1)
@@ -160,29 +160,29 @@ def changed_by_operators(view: View, drawn: DrawnRandAugment) -> View:
 
 
 def _matrices(name: str, magnitudes: Float[Tensor, "b"], height: int, width: int) -> Float[Tensor, "b 2 3"]:
-    """From a pixel's place to where it comes from, in pixels from the image's middle. Shears keep the upper left."""
-    one, zero = torch.ones_like(magnitudes), torch.zeros_like(magnitudes)
+    """Matrices from a pixel's place to its source, in pixels from the image's middle. A shear keeps the upper left."""
+    ones, zeros = torch.ones_like(magnitudes), torch.zeros_like(magnitudes)
     match name:
         case "shear x":
             slope = SHEAR * magnitudes
-            rows = [[one, slope, slope * height / 2], [zero, one, zero]]
+            rows = [[ones, slope, slope * height / 2], [zeros, ones, zeros]]
         case "shear y":
             slope = SHEAR * magnitudes
-            rows = [[one, zero, zero], [slope, one, slope * width / 2]]
+            rows = [[ones, zeros, zeros], [slope, ones, slope * width / 2]]
         case "translate x":
-            rows = [[one, zero, -(SHIFT * width * magnitudes).trunc()], [zero, one, zero]]
+            rows = [[ones, zeros, -(SHIFT * width * magnitudes).trunc()], [zeros, ones, zeros]]
         case "translate y":
-            rows = [[one, zero, zero], [zero, one, -(SHIFT * height * magnitudes).trunc()]]
+            rows = [[ones, zeros, zeros], [zeros, ones, -(SHIFT * height * magnitudes).trunc()]]
         case "rotate":
             cosine, sine = (TURN * magnitudes).cos(), (TURN * magnitudes).sin()
-            rows = [[cosine, -sine, zero], [sine, cosine, zero]]
+            rows = [[cosine, -sine, zeros], [sine, cosine, zeros]]
         case _:
             raise AssertionError(name)
     return torch.stack([torch.stack(row, dim=1) for row in rows], dim=1)
 
 
 def _moved(images: View, matrices: Float[Tensor, "b 2 3"], sides: Float[Tensor, "2"]) -> View:
-    """Nearest pixels of the places that the matrices give; `sides` are half of width and height."""
+    """Moves pixels by the matrices, with nearest sources; `sides` are half of width and height."""
     height, width = images.shape[2:]
     y, x = (torch.arange(side, device=images.device) + 0.5 - side / 2 for side in (height, width))
     places = torch.stack([*torch.meshgrid(x, y, indexing="xy"), torch.ones(height, width, device=images.device)])
@@ -200,25 +200,30 @@ def _changed(name: str, images: View, magnitudes: Float[Tensor, "b"]) -> View:
         case "contrast":
             return contrast(images, factors)
         case "sharpness":
-            return _sharpness(images, factors)
+            return sharpness(images, factors)
         case "posterize":
             levels = 2 ** (8 - (4 * sizes).round())
             return (images * levels).floor().clamp(max=levels - 1) / levels
         case "solarize":
             return solarize(images, 1 - sizes)
         case "autocontrast":
-            low, high = images.amin(dim=(2, 3), keepdim=True), images.amax(dim=(2, 3), keepdim=True)
-            flat = low == high
-            return (images - low.masked_fill(flat, 0)) / (high - low).masked_fill(flat, 1)
+            return autocontrast(images)
         case "equalize":
-            return _equalize(images)
+            return equalize(images)
         case _:
             raise AssertionError(name)
 
 
-def _sharpness(images: View, factors: Float[Tensor, "b"]) -> View:
-    """Blend with a smoothed image, whose border is the image's own: factor 1 is the image itself."""
-    if min(images.shape[2:]) < 3:  # all border
+def autocontrast(images: View) -> View:
+    """Stretches each channel to [0, 1]; a channel without contrast stays."""
+    low, high = images.amin(dim=(2, 3), keepdim=True), images.amax(dim=(2, 3), keepdim=True)
+    flat = low == high
+    return (images - low.masked_fill(flat, 0)) / (high - low).masked_fill(flat, 1)
+
+
+def sharpness(images: View, factors: Float[Tensor, "b"]) -> View:
+    """Blends with a smoothed image, whose border is not smoothed. Factor 1 is the image itself."""
+    if min(images.shape[2:]) < 3:  # only border
         return images
     middle = torch.full((1, 1), 5.0, device=images.device)
     kernel = F.pad(middle, (1, 1, 1, 1), value=1.0)  # an assignment would make a GPU wait
@@ -227,8 +232,8 @@ def _sharpness(images: View, factors: Float[Tensor, "b"]) -> View:
     return torch.lerp(smooth, images, factors[:, None, None, None]).clamp(0, 1)
 
 
-def _equalize(images: View) -> View:
-    """Spread the levels of each channel so that all are about as frequent, as Pillow does it with 256 levels."""
+def equalize(images: View) -> View:
+    """Equalises the histogram of each channel, as Pillow does with 256 levels."""
     levels = (images * LEVELS).long().flatten(2)  # (b, 3, pixels)
     counts = torch.zeros(*levels.shape[:2], 256, dtype=torch.int64, device=images.device)
     counts.scatter_add_(2, levels, torch.ones_like(levels))
@@ -236,5 +241,5 @@ def _equalize(images: View) -> View:
     step = (levels.shape[2] - counts.gather(2, highest)) // 255
     below = counts.cumsum(dim=2) - counts  # pixels of lower levels
     table = ((below + step // 2) // step.clamp(min=1)).clamp(max=255)
-    told = torch.where(step > 0, table.gather(2, levels), levels)
-    return (told / 255).view(images.shape).to(images.dtype)
+    equalized = torch.where(step > 0, table.gather(2, levels), levels)
+    return (equalized / 255).view(images.shape).to(images.dtype)

@@ -1,28 +1,33 @@
-"""Sections that say how a view is made of an image."""
+"""Settings of views: view sets, patches, and the split of an image."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Le
+from jaxtyping import Float
+from torch import Tensor
 
 from annulus.errors import InputError
 from annulus.settings import Fraction, Positive, Section
 from annulus.views.blur import Blur
 from annulus.views.colour import ColourJitter
 from annulus.views.crop import Crop
+from annulus.views.infomin import InfoMinRandAugment
 from annulus.views.operators import OPERATORS, Operator
 from annulus.views.randaugment import RandAugment
 from annulus.views.spaces import SPACES
-from annulus.views.trial import try_operator
+from annulus.views.view_trial import try_operator
+
+OPERATORS["infomin"] = InfoMinRandAugment  # its file needs the base class of operators.py
 
 
 @dataclass(frozen=True, kw_only=True)
 class SplitSettings(Section):
-    """Split of an image between two networks, by colour or by frequency; both null: one network sees all."""
+    """Split of an image between two networks, by colour or by frequency. If both are null, there is one network."""
 
-    space: Literal[tuple(SPACES)] | None  # its first channel, and the other two
-    sigma: Positive | None  # pixels: what a Gaussian blur leaves, and what it takes away
+    space: Literal[tuple(SPACES)] | None  # splits its first channel from the other two
+    sigma: Positive | None  # pixels: splits a Gaussian blur from the remainder
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -31,13 +36,13 @@ class SplitSettings(Section):
 
     @property
     def described(self) -> dict[str, str | float] | None:
-        """The one that is set, under its name."""
+        """The field that is set, by name."""
         return {name: value for name, value in vars(self).items() if value is not None} or None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Patches(Section):
-    """The two views of an image are squares of view_size pixels at (x, y) and (x + offset, y + offset), by `views_of`.
+    """Two views of an image from squares of view_size pixels at (x, y) and (x + offset, y + offset), by `draw_views`.
 
     >>> from annulus.views import Patches
     >>> Patches(offset=8).check(image_size=40, view_size=32)
@@ -48,7 +53,7 @@ class Patches(Section):
     offset: Annotated[int, Ge(0), Le(2**16)]  # pixels
 
     def check(self, image_size: int, view_size: int, views: int = 2) -> None:
-        """Refuse an offset that images of so many pixels a side do not hold.
+        """Raises InputError if the last patch does not fit an image of `image_size` pixels a side.
 
         Raises:
             InputError: with the sizes.
@@ -65,16 +70,16 @@ class Patches(Section):
 
 @dataclass(frozen=True)
 class ByName:
-    """Marks a mapping of sections in params.yaml: each is of the class that has its name here.
+    """Marks a mapping of sections in params.yaml; `classes` maps a section's name to its class.
 
-    They come in the order of the classes, whatever the file's: DVC and the keys of stored runs do not see the order of
-    a mapping, so it must change no number.
+    The sections have the order of the classes, not of the file. DVC and the keys of stored runs ignore the order of a
+    mapping, so it must not change a number.
     """
 
     classes: Mapping[str, type[Section]]
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> dict[str, Any]:
-        """The classes by name, in pydantic's form."""
+        """Returns pydantic's schema of the mapping."""
         sections = {
             name: {"type": "typed-dict-field", "schema": handler.generate_schema(section), "required": False}
             for name, section in self.classes.items()
@@ -84,11 +89,11 @@ class ByName:
 
 @dataclass(frozen=True, kw_only=True)
 class ViewSet(Section):
-    """Augmentations that make a view, in this order; None or probability 0 leaves one out.
+    """Augmentations of a view, in order of application. None or probability 0 turns one off.
 
-    crop (without one: the middle pixels), flip, jitter, grayscale, blur, rand_augment; then `operators`, further ones
-    by name, in the order of the mapping (from params.yaml: of OPERATORS). With patches, views are of places at a
-    distance (`views_of`).
+    The order is crop (None: the middle pixels), flip, jitter, grayscale, blur, rand_augment, then `operators` by name
+    in the order of the mapping (from params.yaml: in the order of OPERATORS). With patches, the views of an image are
+    from places at a distance (`draw_views`).
 
     >>> from annulus.views import Crop, Solarize, ViewSet
     >>> crop = Crop(scale_min=0.2, scale_max=1.0, ratio_min=0.75, ratio_max=1.3333)
@@ -96,9 +101,11 @@ class ViewSet(Section):
     >>> views.grayscale
     0.0
 
+    `views(image, size)` draws a view of one image (3, size, size), as `TwoViews` draws several.
+
     Raises:
-        InputError: when a part is of another class than its own, or no probability; when an operator makes no views
-            of made-up ones (`views/trial.py`), so that one of your own fails here, not later.
+        InputError: if a part has another class, or a probability lies outside [0, 1]; if an operator fails on made-up
+            views (`views/view_trial.py`), so that your own operator fails here and not in training.
     """
 
     crop: Crop | None = None
@@ -127,9 +134,14 @@ class ViewSet(Section):
                 )
             try_operator(operator)
 
+    def __call__(self, image: Any, size: int) -> Float[Tensor, "3 {size} {size}"]:
+        from annulus.views.single import TwoViews  # here, since it takes a set
+
+        return TwoViews(self, size, count=1)(image)[0]
+
     @property
     def general(self) -> list[Operator]:
-        """The operators that the general path applies, after all others."""
+        """RandAugment and the further operators, which change the finished views."""
         return [*([] if self.rand_augment is None else [self.rand_augment]), *self.operators.values()]
 
 

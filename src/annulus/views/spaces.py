@@ -1,7 +1,7 @@
-"""Colour spaces of whole batches: sRGB images in [0, 1] to lightness or luma apart from colour, and the like.
+"""Colour spaces of whole batches, from sRGB images in [0, 1]. Most separate lightness or luma from colour.
 
-All are differentiable (but HSV at greys and where two channels are equal) and computed in float32 at least: bfloat16
-would leave steps of 1 to 2 in CIELAB. Autocast lowers none of these operations; it would lower a matrix product.
+All are differentiable, except HSV at greys and where two channels are equal. They are computed in float32 at least,
+since bfloat16 has steps of 1 to 2 in CIELAB. Autocast lowers a matrix product, so these operations use none.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,16 +14,16 @@ from torch import Tensor
 Rgb = Float[Tensor, "b 3 h w"]
 Planes = Float[Tensor, "b 3 h w"]
 
-# XYZ of linear sRGB (IEC 61966-2-1, to seven digits). Over the XYZ of its white D65, white is (1, 1, 1).
-XYZ_OF_RGB = ((0.4124564, 0.3575761, 0.1804375), (0.2126729, 0.7151522, 0.0721750), (0.0193339, 0.1191920, 0.9503041))
-OVER_WHITE = tuple(tuple(weight / sum(row) for weight in row) for row in XYZ_OF_RGB)
+# Linear sRGB to XYZ (IEC 61966-2-1, to seven digits). Divided by the XYZ of its white D65, white is (1, 1, 1).
+RGB_TO_XYZ = ((0.4124564, 0.3575761, 0.1804375), (0.2126729, 0.7151522, 0.0721750), (0.0193339, 0.1191920, 0.9503041))
+OVER_WHITE = tuple(tuple(weight / sum(row) for weight in row) for row in RGB_TO_XYZ)
 DARK = 0.04045  # below, sRGB is linear
-BEND = 6 / 29  # below its cube, CIELAB's cube root goes on as its tangent
+BEND = 6 / 29  # below its cube, CIELAB replaces the cube root by its tangent
 
-# Of gamma-corrected RGB, with the luma weights of ITU-R BT.601; each row but the first sums to 0.
-YDBDR_OF_RGB = ((0.299, 0.587, 0.114), (-0.450, -0.883, 1.333), (-1.333, 1.116, 0.217))
-YUV_OF_RGB = ((0.299, 0.587, 0.114), (-0.14713769, -0.28886231, 0.436), (0.615, -0.51498573, -0.10001427))
-YIQ_OF_RGB = ((0.299, 0.587, 0.114), (0.59590059, -0.27455667, -0.32134392), (0.21153661, -0.52273617, 0.31119955))
+# From gamma-corrected RGB, with the luma weights of ITU-R BT.601. The second and third row sum to 0.
+RGB_TO_YDBDR = ((0.299, 0.587, 0.114), (-0.450, -0.883, 1.333), (-1.333, 1.116, 0.217))
+RGB_TO_YUV = ((0.299, 0.587, 0.114), (-0.14713769, -0.28886231, 0.436), (0.615, -0.51498573, -0.10001427))
+RGB_TO_YIQ = ((0.299, 0.587, 0.114), (0.59590059, -0.27455667, -0.32134392), (0.21153661, -0.52273617, 0.31119955))
 
 
 def rgb_to_lab(images: Rgb) -> Planes:
@@ -31,8 +31,8 @@ def rgb_to_lab(images: Rgb) -> Planes:
 
     Source: IEC 61966-2-1 (sRGB, D65); CIE 15 (L*a*b*).
     """
-    # Either curve is a power above its bend and a line below it. They meet there, so that the power of what is
-    # clamped from below and the line of the rest add up, at less than the price of `where`.
+    # Each curve is a power above its bend and a line below it, and the two meet there. So the sum of the power of the
+    # value clamped from below and the line of the rest is the curve; it is faster than `where`.
     ratios = _mixed(_linear(images), OVER_WHITE)
     root = ratios.clamp_min(BEND**3).pow(1 / 3)
     x, y, z = root.add_(ratios.clamp_max(BEND**3) - BEND**3, alpha=1 / (3 * BEND**2)).unbind(dim=1)
@@ -44,7 +44,7 @@ def rgb_to_xyz(images: Rgb) -> Planes:
 
     Source: IEC 61966-2-1 (sRGB, D65).
     """
-    return _mixed(_linear(images), XYZ_OF_RGB)
+    return _mixed(_linear(images), RGB_TO_XYZ)
 
 
 def rgb_to_ydbdr(images: Rgb) -> Planes:
@@ -52,7 +52,7 @@ def rgb_to_ydbdr(images: Rgb) -> Planes:
 
     Source: ITU-R BT.470 (SECAM, PAL, NTSC).
     """
-    return _mixed(_float(images), YDBDR_OF_RGB)
+    return _mixed(_float(images), RGB_TO_YDBDR)
 
 
 def rgb_to_yuv(images: Rgb) -> Planes:
@@ -60,7 +60,7 @@ def rgb_to_yuv(images: Rgb) -> Planes:
 
     Source: ITU-R BT.470 (SECAM, PAL, NTSC).
     """
-    return _mixed(_float(images), YUV_OF_RGB)
+    return _mixed(_float(images), RGB_TO_YUV)
 
 
 def rgb_to_yiq(images: Rgb) -> Planes:
@@ -68,7 +68,7 @@ def rgb_to_yiq(images: Rgb) -> Planes:
 
     Source: ITU-R BT.470 (SECAM, PAL, NTSC).
     """
-    return _mixed(_float(images), YIQ_OF_RGB)
+    return _mixed(_float(images), RGB_TO_YIQ)
 
 
 def rgb_to_hsv(images: Rgb) -> Planes:
@@ -78,8 +78,8 @@ def rgb_to_hsv(images: Rgb) -> Planes:
     red, green, blue = images.unbind(dim=1)
     grey = saturated == 0
     spread = saturated.masked_fill(grey, 1)
-    of_red, of_green, of_blue = (green - blue) / spread, 2 + (blue - red) / spread, 4 + (red - green) / spread
-    turn = torch.where(value == red, of_red, torch.where(value == green, of_green, of_blue))
+    near_red, near_green, near_blue = (green - blue) / spread, 2 + (blue - red) / spread, 4 + (red - green) / spread
+    turn = torch.where(value == red, near_red, torch.where(value == green, near_green, near_blue))
     saturation = saturated / value.masked_fill(value == 0, 1)
     return torch.stack([(turn / 6).remainder(1).masked_fill(grey, 0), saturation, value], dim=1)
 
@@ -89,12 +89,12 @@ def _float(images: Rgb) -> Rgb:
 
 
 class Space(NamedTuple):
-    """A colour space, what its first channel and the other two are called, and the least deviation that is no noise.
+    """A colour space, the names of its first channel and of the other two, and the least deviation of a channel.
 
-    Dividing a channel by less than `least` would show an encoder the rounding of 8 bits.
+    A deviation below `least` is noise: dividing by it would show an encoder the rounding of 8 bits.
     """
 
-    of_rgb: Callable[[Rgb], Planes]
+    from_rgb: Callable[[Rgb], Planes]
     first: str
     rest: str
     least: float
@@ -113,7 +113,7 @@ SPACES = {
 
 
 def _linear(images: Rgb) -> Rgb:
-    """Light, from sRGB's gamma-corrected values."""
+    """Linear light from sRGB's gamma-corrected values."""
     images = _float(images)
     curve = (images.clamp_min(DARK) + 0.055).div_(1.055).pow(2.4)
     return curve.add_(images.clamp_max(DARK) - DARK, alpha=1 / 12.92)

@@ -1,4 +1,4 @@
-"""Splits: an image as two parts, each seen by a network of its own, which share what the networks learn.
+"""Splits of an image into two parts. Each part has its own network, and the loss contrasts the two.
 
 Source: Tian et al. 2019, arXiv:1906.05849, Section 3 (CMC); Tian et al. 2020, arXiv:2005.10243, Sections 5.2.2 and
 5.2.3.
@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from annulus.errors import InputError, shown
+from annulus.errors import InputError, abridge
 from annulus.files.store import Store, pieces
 from annulus.views.gaussian import gaussian_blur
 from annulus.views.learned import LearnedSplit
@@ -21,7 +21,7 @@ from annulus.views.settings import ViewSet
 from annulus.views.spaces import LEVEL, SPACES, rgb_to_lab
 
 COLOURLESS = 0.5  # standard deviation of CIELAB's a or b: rounding greys to 8 bits gives 0.2, one level up or down 0.6
-REACH = 4  # standard deviations of a Gaussian, beyond which it is cut
+REACH = 4  # a Gaussian is cut at this number of standard deviations
 CHUNK_PIXELS = 2**18
 MOST_PIXELS = 2**27  # 2,048 images of 256 px; all of 131,072 of 32 px
 
@@ -31,9 +31,10 @@ Statistics = tuple[tuple[float, ...], tuple[float, ...]]
 
 @dataclass(frozen=True)
 class ColourSplit:
-    """The first channel of a colour space, and the other two: "lab", "ydbdr" and the like, each in its own units.
+    """Splits the first channel of a colour space ("lab", "ydbdr" and others) from the other two, in its own units.
 
-    An `EncoderConfig` with it has two networks; its mean and std are of these three channels, over the training images.
+    An `EncoderConfig` with this split has two networks. Its mean and std are those of the three channels over the
+    training images.
 
     Source: Tian et al. 2019, arXiv:1906.05849, Section 3 (CMC).
 
@@ -51,7 +52,7 @@ class ColourSplit:
 
     def __post_init__(self) -> None:
         if not isinstance(self.space, str) or self.space not in SPACES:
-            raise InputError(f"colour space {shown(self.space)} is none of {', '.join(SPACES)}")
+            raise InputError(f"colour space {abridge(self.space)} is none of {', '.join(SPACES)}")
 
     @property
     def names(self) -> tuple[str, str]:
@@ -62,11 +63,11 @@ class ColourSplit:
 
     @property
     def least(self) -> float:
-        """The least standard deviation of a channel that is no noise."""
+        """Least standard deviation of a channel; below it is noise."""
         return SPACES[self.space].least
 
     def __call__(self, images: Float[Tensor, "b 3 h w"]) -> Parts:
-        return SPACES[self.space].of_rgb(images).split([1, 2], dim=1)
+        return SPACES[self.space].from_rgb(images).split([1, 2], dim=1)
 
 
 @dataclass(frozen=True)
@@ -87,9 +88,9 @@ class FrequencySplit:
 
     def __post_init__(self) -> None:
         if isinstance(self.sigma, bool) or not (isinstance(self.sigma, Real) and 0 < self.sigma < inf):
-            given = f"{self.sigma:g}" if isinstance(self.sigma, Real) else shown(self.sigma)
-            raise InputError(f"sigma {given} of a frequency split is no width; take more than 0 pixels")
-        object.__setattr__(self, "sigma", float(self.sigma))  # a file tells a width by its type
+            sigma = f"{self.sigma:g}" if isinstance(self.sigma, Real) else abridge(self.sigma)
+            raise InputError(f"sigma {sigma} of a frequency split is not a width; take more than 0 pixels")
+        object.__setattr__(self, "sigma", float(self.sigma))  # JSON files hold sigma as a float
 
     names = "low", "high"
     planes = 3, 3
@@ -97,7 +98,7 @@ class FrequencySplit:
 
     def __call__(self, images: Float[Tensor, "b 3 h w"]) -> Parts:
         images = images.to(torch.promote_types(images.dtype, torch.float32))
-        reach = min(ceil(REACH * self.sigma), min(images.shape[2:]) - 1)  # borders are mirrored once
+        reach = min(ceil(REACH * self.sigma), min(images.shape[2:]) - 1)  # at most the image: borders mirror it once
         sigma = torch.full((len(images),), self.sigma, device=images.device)
         low = gaussian_blur(images, sigma, 2 * reach + 1)
         return low, images - low
@@ -107,18 +108,18 @@ Split = ColourSplit | FrequencySplit | LearnedSplit
 
 
 def keeping_colour(views: ViewSet, split: Split | None) -> ViewSet:
-    """The views without greyscale where colours are split, which a grey view lacks.
+    """Returns the views without greyscale if the split is by colour, since a grey view has none.
 
     Source: Wu et al. 2020, arXiv:2005.13149, Appendix C.1.
     """
     return views if split is None or isinstance(split, FrequencySplit) else replace(views, grayscale=0.0)
 
 
-def split_of(described: Any) -> Split | None:
-    """The split that {"space": "lab"}, {"sigma": 1.0}, or {"generator": file, "sha256": its sum} describes; None: none.
+def parse_split(described: Any) -> Split | None:
+    """Builds the split of {"space": "lab"}, {"sigma": 1.0}, or {"generator": file, "sha256": its sum}; None for None.
 
     Raises:
-        ValueError: for anything else.
+        ValueError: for another description.
     """
     match described:
         case None:
@@ -135,30 +136,30 @@ def split_of(described: Any) -> Split | None:
 
 @torch.no_grad()
 def channel_statistics(images: Store, split: Split, grey: bool = False) -> Statistics:
-    """Mean and standard deviation of each channel of both parts, the first part's first, over a data set's pixels.
+    """Mean and standard deviation of each channel of both parts, over a data set's pixels. The first part is first.
 
-    Of more than `MOST_PIXELS`, those of some images, always the same ones. A standard deviation is at least
-    `split.least`: dividing by less would show an encoder the rounding of 8 bits. `grey`: images without colour are
-    taken too, from which no split can learn, but which a trained encoder sees.
+    Beyond `MOST_PIXELS` pixels, a fixed selection of images is used. A standard deviation is at least `split.least`:
+    dividing by less would show an encoder the rounding of 8 bits. `grey` accepts images without colour: a colour split
+    cannot learn from them, but a trained encoder can embed them.
 
     Raises:
-        InputError: when colours are split and the images have none.
+        InputError: if the split is by colour and the images have none.
     """
-    sums, of_lab = (
+    sums, lab_sums = (
         torch.zeros(2, count, dtype=torch.float64, device=images.device) for count in (sum(split.planes), 3)
     )
     chosen, pixels, coloured = torch.arange(len(images)), 0, not (grey or isinstance(split, FrequencySplit))
     if (most := MOST_PIXELS // images.side**2) < len(images):
         chosen = torch.randperm(len(images), generator=torch.Generator().manual_seed(0))[:most].sort().values
     for index, chunk in images.in_turn(chosen.split(max(1, CHUNK_PIXELS // images.side**2))):
-        for part in pieces(chunk, images.sizes_of(index)):
+        for part in pieces(chunk, images.image_sizes(index)):
             part = part.float().div_(255)
             _add(sums, torch.cat(split(part), dim=1))
             if coloured:
-                _add(of_lab, rgb_to_lab(part))
+                _add(lab_sums, rgb_to_lab(part))
             pixels += part[:, 0].numel()
     if coloured:
-        _check_colours(_mean_and_std(of_lab, pixels)[1], split)
+        _check_colours(_mean_and_std(lab_sums, pixels)[1], split)
     mean, std = _mean_and_std(sums, pixels)
     return tuple(mean.tolist()), tuple(std.clamp_min(split.least).tolist())
 

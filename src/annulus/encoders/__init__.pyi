@@ -1,0 +1,9 @@
+from annulus.encoders.config import EncoderConfig as EncoderConfig
+from annulus.encoders.encoder import build_encoder as build_encoder
+from annulus.encoders.extract import extract_features as extract_features
+from annulus.encoders.features import Features as Features
+from annulus.encoders.features import load_features as load_features
+from annulus.encoders.features import save_features as save_features
+from annulus.encoders.module_encoder import ModuleEncoder as ModuleEncoder
+from annulus.encoders.saved import load_encoder as load_encoder
+from annulus.encoders.saved import save_encoder as save_encoder

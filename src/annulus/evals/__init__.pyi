@@ -1,0 +1,14 @@
+from annulus.evals.crops import crop_retrieval as crop_retrieval
+from annulus.evals.intervals import Interval as Interval
+from annulus.evals.intervals import between_tables as between_tables
+from annulus.evals.intervals import over_seeds as over_seeds
+from annulus.evals.intervals import over_seeds_and_images as over_seeds_and_images
+from annulus.evals.intervals import verdict as verdict
+from annulus.evals.knn import KnnOutcome as KnnOutcome
+from annulus.evals.knn import KnnSettings as KnnSettings
+from annulus.evals.knn import evaluate_knn as evaluate_knn
+from annulus.evals.knn import search as search
+from annulus.evals.linear import LinearOutcome as LinearOutcome
+from annulus.evals.linear import probe_features as probe_features
+from annulus.evals.linear_settings import LinearBudget as LinearBudget
+from annulus.evals.linear_settings import LinearSettings as LinearSettings

@@ -1,1 +1,0 @@
-"""Two patches of an image by their distance: shared information, and transfer to another image set."""

@@ -1,1 +1,0 @@
-"""Classifiers: networks for small images that learn from labels, with or without a teacher."""

@@ -1,1 +1,0 @@
-"""Estimates by negatives of every distance, at the ends of training."""

@@ -1,1 +1,0 @@
-"""Two spirals seen through noise: the effect of the noise on whether views separate them."""

@@ -1,0 +1,16 @@
+from annulus.views.blur import Blur as Blur
+from annulus.views.colour import ColourJitter as ColourJitter
+from annulus.views.crop import Crop as Crop
+from annulus.views.infomin import InfoMinRandAugment as InfoMinRandAugment
+from annulus.views.operators import Operator as Operator
+from annulus.views.operators import Solarize as Solarize
+from annulus.views.patches import draw_views as draw_views
+from annulus.views.randaugment import RandAugment as RandAugment
+from annulus.views.recipe import augment as augment
+from annulus.views.recipe import center_view as center_view
+from annulus.views.sets import SETS as SETS
+from annulus.views.settings import Patches as Patches
+from annulus.views.settings import ViewSet as ViewSet
+from annulus.views.single import TwoViews as TwoViews
+from annulus.views.splits import ColourSplit as ColourSplit
+from annulus.views.splits import FrequencySplit as FrequencySplit

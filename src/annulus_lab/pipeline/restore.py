@@ -1,0 +1,179 @@
+"""Restores the checkout after a `dvc exp run` that was killed (DVC's issues 8450 and 9260): `make restore`.
+
+The run leaves the changed parameters staged, half of the metrics and, after a SIGKILL or SIGTERM, a detached HEAD. The
+next `dvc repro` would then compute the changed variant over metrics/. Removed changes go into git's stash.
+"""
+
+import argparse
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from annulus.errors import InputError
+from annulus_lab.pipeline.revision import compared_again, git
+
+# Files in git that a run writes. Other files are the user's own and stay as they are.
+RUN_OUTPUTS = re.compile(
+    r"(stages/\w+/)?(params\.yaml|dvc\.lock)|stages/\w+/metrics/.*|metrics/(main/.*|summary\.(json|csv))"
+)
+DVCS_NOTES = ":(glob)**/.dvc/tmp/repro.dat"
+RUNS = re.compile(r"\S*dvc( .*)? (repro|exp\w* run)( |$)")
+DVCS_COMMIT = "dvc: commit experiment"
+# Refs in refs/exps/exec during a run. DVC reads the first one as HEAD where it exists.
+RUN_REFS = ("EXEC_BASELINE", "EXEC_MERGE", "EXEC_BRANCH")
+EXPERIMENT_HEAD = "refs/exps/exec/EXEC_HEAD"  # where DVC detached HEAD; it stays
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Restores the checkout and prints each step."""
+    parser = argparse.ArgumentParser(prog="annulus restore", description=__doc__)
+    parser.add_argument("--root", type=Path, default=Path(), help="the repository")
+    root = parser.parse_args(argv).root
+    print("\n".join(restore(root)))
+
+
+def restore(root: Path) -> list[str]:
+    """Restores the committed parameters, locks and metrics, and HEAD's branch; returns the steps as sentences.
+
+    Raises:
+        InputError: while a stage or DVC still runs, in the middle of a merge, or when git refuses.
+    """
+    if running := _stages(root) or _pipelines(root):
+        names = " and ".join(f"{stage} (process {process})" for process, stage in running.items())
+        raise InputError(
+            f"still running here: {names}; end that first: kill {' '.join(map(str, running))}, or wait for it"
+        )
+    git(root, "rev-parse", "--verify", "HEAD")  # raises InputError outside of a repository
+    _refuse_in_a_merge(root)
+    done = []
+    if locks := _dead_locks(root):
+        for lock in locks:
+            lock.unlink()
+        done.append(f"removed: {', '.join(lock.name for lock in locks)}, left in git's folder by the killed run")
+    for path in (root / "params.yaml", *root.glob("stages/*/params.yaml")):
+        compared_again(path)
+    changed = git(root, "diff", "--relative", "--name-only", "-z", "HEAD").decode().split("\0")[:-1]
+    if written := [path for path in changed if RUN_OUTPUTS.fullmatch(path)]:
+        git(root, "stash", "push", "--quiet", "--message", "make restore", "--", *written)
+        done.append(f"as committed again: {', '.join(written)} (`git stash pop` brings their content back)")
+    left = _left_marks(root)
+    if branch := _left_branch(root):
+        own = _own_commits(root, branch)
+        words = ["switch", *(["-C"] if own else []), branch]
+        if left:
+            git(root, *words, "--quiet")
+            taken = f", with the {len(own)} that you have committed since" if own else ""
+            done.append(f"on branch {branch} again, from which a killed `dvc exp run` had detached HEAD{taken}")
+        else:  # killed before its marks, while changes that are not committed are in the stash; or the user detached it
+            done.append(
+                f"HEAD is on no branch; if a killed `dvc exp run` left it so: git {' '.join(words)}, then `git stash "
+                f"pop` if the first line of `git stash list` is 'WIP on {branch}'"
+            )
+    elif left and _detached(root):
+        done.append("HEAD is on no branch, and its branch has moved on: `git switch BRANCH`")
+    for name in left:
+        git(root, "update-ref", "--no-deref", "-d", name)
+    if left:
+        done.append("DVC's HEAD is that of git again, and not the commit from which the killed `dvc exp run` started")
+    for note in git(root, "ls-files", "--", DVCS_NOTES).decode().split():  # DVC would warn of it ever after
+        git(root, "rm", "--quiet", "--cached", "--", note)
+        (root / note).unlink(missing_ok=True)
+        done.append(f"{note}, DVC's note of the killed run, is out of git's index")
+    if not done:
+        return ["parameters, locks and metrics are as committed already"]
+    return [*done, "`dvc repro` now takes data/ from DVC's cache; it runs what this checkout has never made"]
+
+
+def _stages(root: Path) -> dict[int, str]:
+    """Stages of this checkout that still run, by process; a killed DVC does not end them."""
+    stages = {}
+    for number, folder, variables in _processes("environ"):
+        own = dict(variable.partition("=")[::2] for variable in variables)
+        if "DVC_STAGE" in own and folder.is_relative_to(root.resolve()) and ".dvc" not in folder.parts:
+            stages[number] = own["DVC_STAGE"]
+    return stages
+
+
+def _pipelines(root: Path) -> dict[int, str]:
+    """Processes `dvc repro` and `dvc exp run` of this checkout, also between two stages, except a queue's."""
+    pipelines = {}
+    for number, folder, words in _processes("cmdline"):
+        command = " ".join(words[next((at for at, word in enumerate(words[:3]) if Path(word).name == "dvc"), 3) :])
+        if RUNS.match(command) and "--run-all" not in words and folder.is_relative_to(root.resolve()):
+            pipelines[number] = command
+    return pipelines
+
+
+def _processes(file: str) -> Iterator[tuple[int, Path, list[str]]]:
+    """Number and folder of each readable process, and the words of its `file` in /proc."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            words = (process / file).read_bytes().decode(errors="replace").split("\0")[:-1]
+            yield int(process.name), (process / "cwd").resolve(strict=True), words
+
+
+def _left_marks(root: Path) -> list[str]:
+    """Refs of a killed run; empty while another worktree runs one, since worktrees share the refs."""
+    if _runs_elsewhere(root):
+        return []
+    marks = git(root, "for-each-ref", "--format=%(refname)", *(f"refs/exps/exec/{name}" for name in RUN_REFS))
+    return marks.decode().split()
+
+
+def _runs_elsewhere(root: Path) -> bool:
+    """Returns True if DVC runs in a worktree of this repository."""
+    listed = git(root, "worktree", "list", "--porcelain").decode().splitlines()
+    worktrees = [Path(line.removeprefix("worktree ")) for line in listed if line.startswith("worktree ")]
+    return any(_pipelines(worktree) for worktree in worktrees)
+
+
+def _refuse_in_a_merge(root: Path) -> None:
+    """Raises InputError in the middle of a merge: its result would go into the stash."""
+    unsettled = git(root, "diff", "--relative", "--name-only", "-z", "--diff-filter=U").decode().split("\0")[:-1]
+    with suppress(InputError):
+        git(root, "rev-parse", "-q", "--verify", "MERGE_HEAD")
+        unsettled = unsettled or ["all settled, but not committed"]
+    if unsettled:
+        raise InputError(
+            f"git is in the middle of a merge or rebase ({', '.join(unsettled)}); settle it as Comparing in "
+            "stages/README.md says, or go back with `git merge --abort` or `git rebase --abort`"
+        )
+
+
+def _detached(root: Path) -> bool:
+    with suppress(InputError):
+        git(root, "symbolic-ref", "-q", "HEAD")
+        return False
+    return True
+
+
+def _left_branch(root: Path) -> str | None:
+    """Branch that DVC left, if it is still at the commit at which DVC detached HEAD."""
+    if not _detached(root):
+        return None
+    with suppress(InputError):
+        branch = git(root, "rev-parse", "--abbrev-ref", "@{-1}").decode().strip()
+        end = git(root, "rev-parse", "--verify", f"refs/heads/{branch}")
+        if end == git(root, "rev-parse", "HEAD"):
+            return branch
+        git(root, "merge-base", "--is-ancestor", EXPERIMENT_HEAD, "HEAD")
+        return branch if end == git(root, "rev-parse", "--verify", EXPERIMENT_HEAD) else None
+    return None
+
+
+def _own_commits(root: Path, branch: str) -> list[str]:
+    """The user's commits on the detached HEAD; empty if one of them is DVC's commit of an experiment."""
+    subjects = git(root, "log", "--format=%s", f"refs/heads/{branch}..HEAD").decode().splitlines()
+    return [] if any(subject.startswith(DVCS_COMMIT) for subject in subjects) else subjects
+
+
+def _dead_locks(root: Path) -> list[Path]:
+    """Lock files of a killed DVC in git's folder, where each later `dvc exp run` ends with FileLocked.
+
+    Git itself locks no object and no ref of an experiment. Empty while another worktree runs a DVC.
+    """
+    if _runs_elsewhere(root):
+        return []
+    folder = root / git(root, "rev-parse", "--git-common-dir").decode().strip()
+    return [*folder.glob("objects/??/*.lock"), *folder.glob("refs/exps/**/*.lock")]

@@ -1,0 +1,164 @@
+"""Where the numbers of a claim are: columns of metrics files with their intervals, fields, differences from a table.
+
+    exact(file, column, by=..., **where)                a number without an interval; of a JSON file, a field
+    estimate(file, column, interval, by=..., **where)   one whose file has half of its 95 % interval
+    spread(file, column, std, by=..., **where)          a mean over seeds with their standard deviation
+    Differences(table, where)                           here minus paper, of every row of a table of the papers
+
+`where` picks rows: a column holds this, or one of these. With `by` there are several, in the order of these columns.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+from annulus.evals.intervals import Interval
+from annulus_lab.pipeline.projects import metrics_path
+from annulus_lab.report.claims.truth import SMALLEST_EFFECT, ClaimNumber, Value
+from annulus_lab.report.papers.comparison import ComparedRow, Comparison, load_measured
+from annulus_lab.report.papers.metrics import Metrics, Missing
+from annulus_lab.report.papers.published import label
+from annulus_lab.report.papers.setting import PaperSetting, conclusive, read_setting
+
+Name = str | int | float
+Where = Mapping[str, Name | Sequence[Name]]
+
+
+@dataclass(frozen=True)
+class MetricColumn:
+    """A column of a CSV file, or a field of a JSON file.
+
+    `interval` is the column with half of its 95 % interval, or `std` the one with the standard deviation over as many
+    seeds as the column `seeds` says. Without either it is exact. A list of fewer than `least` rows is missing.
+    """
+
+    file: str
+    column: str
+    where: Where
+    by: Sequence[str] = ()
+    interval: str | None = None
+    std: str | None = None
+    least: int = 1
+
+    def read(self, metrics: Metrics, tables: Mapping[str, Comparison]) -> tuple[Value, PaperSetting]:
+        """The number, or with `by` the numbers, and how they were made.
+
+        Raises:
+            Missing: when nothing has written them.
+            Broken: when their file cannot be right.
+        """
+        if (file := conclusive(metrics, self.file)) != self.file:
+            return replace(self, file=file).read(metrics, tables)
+        if self.file.endswith(".json"):
+            return metrics.number(self.file, self.column), read_setting(metrics, self.file)
+        value: Value = metrics.column(self.file, self.where, self.column, self.by)
+        if isinstance(value, list) and len(value) < self.least:
+            others = f"the other {self.least - len(value)} of {self.least} values"
+            raise Missing(self.file, metrics.command(self.file), others)
+        if (self.interval, self.std) != (None, None):
+            half, smallest = self._halves(metrics), SMALLEST_EFFECT if self.column.endswith("_percent") else 0.0
+            if isinstance(value, list):
+                value = [ClaimNumber(*each, smallest) for each in zip(value, half, strict=True)]
+            else:
+                value = ClaimNumber(value, half, smallest)
+        return value, read_setting(metrics, self.file, metrics.matching(self.file, self.where)[0])
+
+    def keys(self, metrics: Metrics, tables: Mapping[str, Comparison]) -> tuple[str, list[str]]:
+        """What tells the numbers of a list apart: the names of the columns, and of each number their values.
+
+        Raises:
+            Missing, Broken: as `read`.
+        """
+        rows = metrics.ordered(self.file, self.where, self.by)
+        return ", ".join(self.by), [", ".join(label(row[column]) for column in self.by) for row in rows]
+
+    def _halves(self, metrics: Metrics) -> float | list[float]:
+        """Half of the 95 % interval of each number; infinite where one seed shows none."""
+        if self.interval is not None:
+            return metrics.column(self.file, self.where, self.interval, self.by, empty=math.inf)
+        stds = metrics.column(self.file, self.where, str(self.std), self.by, empty=math.inf)
+        seeds = metrics.column(self.file, self.where, "seeds", self.by)
+        return list(map(_over_seeds, stds, seeds)) if isinstance(stds, list) else _over_seeds(stds, seeds)
+
+
+def _over_seeds(std: float, seeds: float) -> float:
+    return math.inf if seeds <= 1 else Interval(0.0, std**2 / seeds, seeds - 1).half
+
+
+@dataclass(frozen=True)
+class Differences:
+    """Our numbers minus the papers', of the rows of one of their tables with these labels, always several."""
+
+    table: str
+    where: Where = field(default_factory=dict)
+    column: ClassVar[str] = "difference"
+    interval: ClassVar[None] = None
+
+    @property
+    def file(self) -> str:
+        """Where ours are, by measured.yaml."""
+        return load_measured()[self.table].file
+
+    def read(self, metrics: Metrics, tables: Mapping[str, Comparison]) -> tuple[list[float], PaperSetting]:
+        """As that of a column. A claim says by itself at which scale a difference decides."""
+        comparison = tables[self.table]
+        file = str(comparison.file)
+        if comparison.status == "broken":
+            raise metrics.fault(file, (comparison.reason or "").removeprefix(f"{metrics_path(file)}: "))
+        if comparison.row is None:
+            raise Missing(file, comparison.command)
+        values = [round(row.here - row.paper, 12) for row in self._rows(comparison)]
+        return values, read_setting(metrics, file, comparison.row)
+
+    def keys(self, metrics: Metrics, tables: Mapping[str, Comparison]) -> tuple[str, list[str]]:
+        """As that of a column."""
+        rows = self._rows(tables[self.table])
+        labels = [row.labels | ({"column": row.column} if row.column else {}) for row in rows]
+        differ = [name for name in labels[0] if len({row.get(name) for row in labels}) > 1]
+        return ", ".join(differ), [", ".join(row.get(name, "") for name in differ) for row in labels]
+
+    def _rows(self, comparison: Comparison) -> list[ComparedRow]:
+        """The rows, all of which have a number here.
+
+        Raises:
+            Missing: when one has none, or there is none.
+        """
+        wanted = {name: label(value) for name, value in self.where.items()}
+        rows = [
+            row
+            for row in comparison.rows
+            if row.paper is not None and wanted.items() <= (row.labels | {"column": row.column or ""}).items()
+        ]
+        lacking = [row for row in rows if row.here is None]
+        if lacking or not rows:
+            told = ", ".join(f"{name} {value}" for name, value in (lacking[0].labels if lacking else wanted).items())
+            raise Missing(str(comparison.file), comparison.command, told)
+        return rows
+
+
+Selector = MetricColumn | Differences
+
+
+def exact(file: str, column: str, /, by: Sequence[str] = (), **where: Name | Sequence[Name]) -> MetricColumn:
+    """A number without an interval, such as a ceiling that is computed."""
+    return MetricColumn(file, column, where, by)
+
+
+def estimate(
+    file: str,
+    column: str,
+    interval: str | None = None,
+    /,
+    by: Sequence[str] = (),
+    least: int = 1,
+    **where: Name | Sequence[Name],
+) -> MetricColumn:
+    """A number with half of its interval in a column beside it: nn1_gain_percent, nn1_gain_interval_percent."""
+    words, _, unit = column.rpartition("_")
+    return MetricColumn(file, column, where, by, interval=interval or f"{words}_interval_{unit}", least=least)
+
+
+def spread(file: str, column: str, std: str, /, by: Sequence[str] = (), **where: Name | Sequence[Name]) -> MetricColumn:
+    """A mean over seeds, whose standard deviation is in the column `std`, and their number in the column `seeds`."""
+    return MetricColumn(file, column, where, by, std=std)

@@ -1,0 +1,155 @@
+"""Numbers with 95 % intervals, and what comparisons of them say: true, false, no effect or undecided.
+
+A comparison is true or false where the interval of the two sides' difference excludes the other verdict. A strict
+comparison of accuracies has no effect where that interval holds 0 and lies within ± 0.5 points. A difference has the
+root of its half-widths' squares, as for independent numbers. Two runs that share seeds and test images are compared by
+their gain, one number with an interval of its own. Two gains over one base are compared by their difference; its
+interval is too wide, since both gains hold the base's error. Sums and means have the sum and mean of half-widths, since
+numbers of the same encoders err together.
+"""
+
+import itertools
+import math
+import operator
+import statistics
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+ROUNDING = 1e-9  # of differences of printed numbers
+SMALLEST_EFFECT = 0.5  # points of accuracy: no paper's table calls a smaller difference a gain
+
+
+class ClaimNumber(NamedTuple):
+    """A number and half of its interval: 0 for an exact number, infinite where one seed shows none.
+
+    `smallest` is the smallest effect of interest in its unit; 0 for a unit without one.
+    """
+
+    value: float
+    half: float = 0.0
+    smallest: float = 0.0
+
+
+class Share(ClaimNumber):
+    """Of several comparisons, from those that are true to those that may be."""
+
+
+Value = float | ClaimNumber | list[float] | list[ClaimNumber]
+
+
+@dataclass(frozen=True)
+class Truth:
+    """True, false or undecided; `seen` is half of the widest interval that leaves it undecided.
+
+    `share`: that interval is a share of comparisons, in no unit. `no_effect`: false, since the sides of all
+    comparisons, or of a part of them, differ by less than the smallest effect of interest.
+    """
+
+    holds: bool | None
+    seen: float = 0.0
+    share: bool = False
+    no_effect: Literal["", "part", "all"] = ""
+
+    def negated(self) -> "Truth":
+        return self if self.holds is None else Truth(not self.holds)
+
+    def width(self) -> tuple[bool, float]:
+        """By which the widest is chosen: shares have no unit, and come last."""
+        return not self.share, self.seen
+
+
+def every(truths: Iterable[Truth]) -> Truth:
+    """Kleene's "and": undecided only where what is undecided could change it."""
+    truths = list(truths)
+    false = [truth for truth in truths if truth.holds is False]
+    undecided = [truth for truth in truths if truth.holds is None]
+    if false:
+        return Truth(False, no_effect=_of_parts(truths) if all(truth.no_effect for truth in false) else "")
+    return max(undecided, key=Truth.width) if undecided else Truth(True)
+
+
+def some(truths: Iterable[Truth]) -> Truth:
+    """Kleene's "or"."""
+    truths = list(truths)
+    undecided = [truth for truth in truths if truth.holds is None]
+    if any(truth.holds for truth in truths):
+        return Truth(True)
+    if undecided:
+        return max(undecided, key=Truth.width)
+    return Truth(False, no_effect=_of_parts(truths))
+
+
+def _of_parts(truths: list[Truth]) -> Literal["", "part", "all"]:
+    found = {truth.no_effect for truth in truths}
+    return "all" if found == {"all"} else "part" if found - {""} else ""
+
+
+class RuleFault(Exception):
+    """A rule that these numbers do not fit: a NaN, a division by zero, lists of unlike length."""
+
+
+def compared(compare: Callable[[float, float], bool], left: ClaimNumber, right: ClaimNumber) -> Truth:
+    # A number that meets itself, such as the largest of a list that is also its last, has no error to differ by.
+    half = 0.0 if left is right else math.hypot(left.half, right.half)
+    if half == 0:
+        return Truth(compare(left.value, right.value))
+    ends = {compare(_snapped(left.value + side, right.value), right.value) for side in (-half, half)}
+    if len(ends) == 1:
+        return Truth(ends.pop())
+    strict = compare in (operator.lt, operator.gt)
+    if strict and abs(left.value - right.value) + half <= _smallest(left, right):
+        return Truth(False, no_effect="all")
+    return Truth(None, half, isinstance(left, Share) or isinstance(right, Share))
+
+
+def _smallest(left: ClaimNumber, right: ClaimNumber) -> float:
+    """The smallest effect of interest of a comparison of two measured sides, or of one with 0."""
+    return (
+        0.0 if any(one.smallest == 0 and one.value != 0 for one in (left, right)) else left.smallest or right.smallest
+    )
+
+
+def _snapped(end: float, to: float) -> float:
+    """An end that differs from a number by its rounding alone is that number: 9 of 13 and a half of 1 twice are 10."""
+    return to if math.isclose(end, to, rel_tol=1e-12, abs_tol=1e-12) else end
+
+
+def summed(left: ClaimNumber, right: ClaimNumber) -> ClaimNumber:
+    return ClaimNumber(left.value + right.value, left.half + right.half)
+
+
+def difference(left: ClaimNumber, right: ClaimNumber) -> ClaimNumber:
+    return ClaimNumber(left.value - right.value, math.hypot(left.half, right.half), _smallest(left, right))
+
+
+def near(number: ClaimNumber, printed: ClaimNumber) -> Truth:
+    """True if the number's interval holds a printed one."""
+    if math.isinf(number.half):
+        return Truth(None, number.half)
+    return Truth(abs(number.value - printed.value) <= number.half + ROUNDING)
+
+
+def product(left: ClaimNumber, right: ClaimNumber) -> ClaimNumber:
+    if left.half and right.half:
+        raise RuleFault("a product of two numbers with intervals")
+    return ClaimNumber(left.value * right.value, left.half * abs(right.value) + right.half * abs(left.value))
+
+
+def quotient(left: ClaimNumber, right: ClaimNumber) -> ClaimNumber:
+    if right.half:
+        raise RuleFault("a division by a number with an interval")
+    return ClaimNumber(left.value / right.value, left.half / abs(right.value))
+
+
+def steps(compare: Callable[[float, float], bool]) -> Callable[[list[ClaimNumber]], Truth]:
+    return lambda values: every(compared(compare, after, before) for before, after in itertools.pairwise(values))
+
+
+def mean(values: list[ClaimNumber]) -> ClaimNumber:
+    return ClaimNumber(*map(statistics.fmean, zip(*values, strict=True)))
+
+
+def share(truths: list[Truth]) -> Share:
+    least, undecided = (sum(truth.holds is kind for truth in truths) / len(truths) for kind in (True, None))
+    return Share(least + undecided / 2, undecided / 2)

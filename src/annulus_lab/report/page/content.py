@@ -1,0 +1,254 @@
+"""What the report says, before it is HTML or Markdown: every section gathered from the files that exist.
+
+Nothing here fails for want of a file. What is missing is an `Empty` with the command that makes it; what is broken says
+what is wrong, and stands in the last section too.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from annulus.diagnostics.maps import short_name
+from annulus_lab.report.claims.verdicts import CLAIMS, VERDICTS, Verdict, counted, verdicts
+from annulus_lab.report.figures.catalogue import PLOTS
+from annulus_lab.report.figures.gains import GENERATED, LONG, REAL
+from annulus_lab.report.figures.pictures import Pictures
+from annulus_lab.report.page.claim_numbers import Numbers, numbers_of
+from annulus_lab.report.page.context import Context, context
+from annulus_lab.report.page.first_screen import FILE, HeadlineGain, gain
+from annulus_lab.report.page.further_studies import FurtherStudy, further_studies
+from annulus_lab.report.page.own_images import OwnImages, own_images
+from annulus_lab.report.page.sections import (
+    Empty,
+    FigureDrawing,
+    Gains,
+    Law,
+    Map,
+    Shown,
+    by_seed,
+    drawings,
+    embedding_map,
+    figure,
+    flat,
+    gains,
+    grids,
+    of_this_run,
+    part,
+    when_samplers_help,
+)
+from annulus_lab.report.page.seed_tables import of_summary
+from annulus_lab.report.page.sheets import Sheet, sheets
+from annulus_lab.report.papers.comparison import Comparison, compare
+from annulus_lab.report.papers.metrics import Broken, Metrics
+from annulus_lab.report.papers.setting import processors, read_setting
+from annulus_lab.report.papers.tables import (
+    Cell,
+    Column,
+    Table,
+    named,
+    numeric,
+    of_comparison,
+    of_values,
+    setting_of,
+    valued,
+)
+
+MOST_IMAGES = 100_000  # of a test set, whose confusion has a row for each
+MAIN = {
+    "main/knn.json": "Nearest neighbours of the test images",
+    "main/linear.json": "Linear probe on frozen features",
+    "main/pretrain.json": "Pretraining",
+}
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One of the papers' tables as the report has it."""
+
+    comparison: Comparison
+    table: Table
+    setting: str
+    verdicts: list[Verdict]
+    empty: Empty | None  # why there is no number of ours
+
+
+@dataclass(frozen=True)
+class Paper:
+    """One paper, its tables and its claims, of which the decided come first."""
+
+    key: str
+    title: str
+    tables: list[Compared]
+    verdicts: list[Verdict]
+
+
+@dataclass(frozen=True)
+class PageContent:
+    """All of it. A part is its content, or an Empty."""
+
+    context: Context
+    own: OwnImages | None  # of a main line on own images
+    gain: HeadlineGain | Empty
+    real: Gains | Empty
+    law: Law
+    generated: Gains | Empty
+    long: Gains | Empty
+    further: list[FurtherStudy]
+    drawings: list[FigureDrawing | Empty]
+    map: Map | Empty
+    main_setting: str | None  # of the main line, where it has run
+    headline: Table | Empty
+    main: list[Table | Empty]
+    runs: Table | None
+    confusion: Table | Empty
+    speed: list[Table]
+    verdicts: list[Verdict]
+    numbers: dict[str, Numbers]  # of each claim
+    papers: list[Paper]
+    figures: list[Shown]
+    theorems: Table | Empty
+    curves: list[Shown]
+    diagnostics: Table | Empty
+    diagnostics_figures: list[Shown]
+    pictures: Pictures | Empty
+    sheets: list[Sheet | Empty]
+    broken: list[Broken]
+    counts: dict[str, int]
+
+    @property
+    def counted(self) -> str:
+        """The claims by verdict, in words."""
+        return counted(self.verdicts)
+
+    @property
+    def tables_run(self) -> str:
+        """The papers' tables of which a number was measured here, in words."""
+        each = [one.comparison.status for paper in self.papers for one in paper.tables]
+        return f"{each.count('run')} of {len(each)} have numbers from here"
+
+
+def _gain(metrics: Metrics, about: Context) -> HeadlineGain | Empty:
+    """The first section, or why there is none, and how it is made in this checkout."""
+    if about.outdated:
+        return Empty(about.outdated[0])
+    found = part(lambda: gain(metrics), metrics, FILE)
+    if not isinstance(found, Empty) or found.command is None:
+        return found
+    if about.choices.get("sampler") == "uniform":
+        return Empty("the main line's own negatives are uniform, so it gains nothing over them")
+    if about.changed_files or not about.commit:
+        return replace(found, reason=f"{found.reason}; commit first, since `make restore` goes back to the commit")
+    return found
+
+
+def gather(root: Path, now: datetime) -> PageContent:
+    """Everything that exists under `root`, as of now."""
+    metrics = Metrics(root)
+    found = verdicts(metrics)
+    comparisons = {comparison.table.id: comparison for comparison in compare(metrics)}
+    claims = {claim.id: claim for claim in CLAIMS}
+    shown = [figure(plot, metrics, found) for plot in PLOTS]
+    sections = {name: [figure for figure in shown if figure.plot.section == name] for name in
+                ("papers", "curves", "diagnostics")}  # fmt: skip
+    tally = Counter(verdict.verdict for verdict in found)
+    about = context(root, now)
+    map_ = embedding_map(metrics)
+    bound = next(shown for shown in sections["curves"] if shown.plot.name == "curve.bound")
+    return PageContent(
+        context=about,
+        own=own_images(metrics, map_, bound),
+        gain=_gain(metrics, about),
+        real=gains(metrics, REAL, "CIFAR-10"),
+        law=when_samplers_help(metrics),
+        generated=gains(metrics, GENERATED, "generated images"),
+        long=gains(metrics, LONG, "all of CIFAR-10"),
+        further=further_studies(metrics),
+        drawings=drawings(root),
+        map=map_,
+        main_setting=str(read_setting(metrics, "summary.csv")) if processors(metrics) else None,
+        headline=part(lambda: of_summary(metrics.rows("summary.csv")), metrics, "summary.csv"),
+        main=[
+            *(by_seed(metrics, name, caption) for name, caption in MAIN.items()),
+            flat(metrics, "main/prepare.json", "Images"),
+        ],
+        runs=_runs(metrics),
+        confusion=part(
+            lambda: confusion(of_this_run(metrics, "main/confusion.csv").rows("main/confusion.csv", MOST_IMAGES)),
+            metrics,
+            "main/confusion.csv",
+        ),
+        speed=_speed(metrics),
+        verdicts=found,
+        numbers={each.id: numbers_of(claims[each.id], each, metrics, comparisons) for each in found},
+        papers=papers_of(comparisons.values(), found),
+        figures=sections["papers"],
+        theorems=flat(metrics, "estimators/theorems.json", "Theorems on toys of known information"),
+        curves=sections["curves"],
+        diagnostics=by_seed(metrics, "main/diagnostics.json", "The encoder after the last epoch"),
+        diagnostics_figures=sections["diagnostics"],
+        pictures=grids(root),
+        sheets=sheets(metrics),
+        broken=metrics.broken,
+        counts={verdict: tally[verdict] for verdict in VERDICTS if tally[verdict]},
+    )
+
+
+def confusion(rows: Sequence[Mapping[str, float | str]]) -> Table:
+    """How often each class was taken for each: rows are the true class, columns the predicted one.
+
+    Raises:
+        ValueError: when a column is missing.
+    """
+    for column in ("actual", "predicted"):
+        if column not in rows[0]:
+            raise ValueError(f"has no column {column!r}")
+    pairs = Counter((str(row["actual"]), str(row["predicted"])) for row in rows)
+    classes = sorted({name for pair in pairs for name in pair})
+    totals = Counter(str(row["actual"]) for row in rows)
+    lines = []
+    for actual in classes:
+        cells = [numeric(pairs[actual, predicted] * 100 / max(totals[actual], 1), 0) for predicted in classes]
+        lines.append([Cell(short_name(actual)), *cells])
+    columns = [Column("true class", numeric=False), *(Column(short_name(name)) for name in classes)]
+    return Table("Confusion of the linear probe, percent of each true class", columns, lines)
+
+
+def papers_of(comparisons: Iterable[Comparison], found: Sequence[Verdict]) -> list[Paper]:
+    """Each paper, with its tables and what became of its claims."""
+    papers: dict[str, Paper] = {}
+    ordered = sorted(found, key=lambda verdict: VERDICTS.index(verdict.verdict))
+    for comparison in comparisons:
+        key = comparison.table.id.partition(".")[0]
+        claims = [verdict for verdict in ordered if verdict.paper == key]
+        paper = papers.setdefault(key, Paper(key, comparison.table.paper, [], claims))
+        about = [verdict for verdict in found if comparison.table.id in verdict.where]
+        empty = None
+        if comparison.reason is not None:
+            empty = Empty(comparison.reason, comparison.command, comparison.status == "broken")
+        paper.tables.append(Compared(comparison, of_comparison(comparison), setting_of(comparison), about, empty))
+    return list(papers.values())
+
+
+def _runs(metrics: Metrics) -> Table | None:
+    """Other runs of the main line whose headlines are in git, a row each; of broken ones the last section tells."""
+    found = {path.stem: values for path, values in _folder(metrics, "runs")}
+    if not found:
+        return None
+    names = list(dict.fromkeys(name for values in found.values() for name in values))
+    rows = [[Cell(run), *(valued(name, values.get(name)) for name in names)] for run, values in found.items()]
+    heads = [Column("run", numeric=False), *(Column(*named(name)) for name in names)]
+    return Table("Other runs kept in git, metrics/runs/", heads, rows)
+
+
+def _speed(metrics: Metrics) -> list[Table]:
+    return [of_values(f"metrics/benchmarks/{p.name}", values) for p, values in _folder(metrics, "benchmarks")]
+
+
+def _folder(metrics: Metrics, folder: str) -> Iterator[tuple[Path, dict[str, object]]]:
+    """The JSON files of a folder of metrics/ that are whole."""
+    for path in sorted((metrics.root / "metrics" / folder).glob("*.json")):
+        name = f"{folder}/{path.name}"
+        if not isinstance(part(lambda name=name: of_values("", metrics.values(name)), metrics, name), Empty):
+            yield path, metrics.values(name)

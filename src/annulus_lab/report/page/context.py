@@ -1,0 +1,195 @@
+"""What was run: commit, experiment, parameters, studies, and where and when every stage last ran here."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from annulus.errors import InputError
+from annulus.running.checkout import git
+from annulus_lab.config.all_params import AllParams
+from annulus_lab.config.file import load_params
+from annulus_lab.config.params import plain
+from annulus_lab.config.sections import SELECTOR_SECTIONS
+from annulus_lab.config.tree import read_tree
+from annulus_lab.pipeline.provenance import StageRecord, stage_records
+from annulus_lab.pipeline.revision import workspace
+from annulus_lab.pipeline.stale import stale
+
+# Sections that no selector chooses from.
+PLAIN_SECTIONS = ("optimizer", "knn", "linear", "map")
+
+OTHER_NUMBERS = "of another run or from git"
+
+
+@dataclass(frozen=True)
+class StudySetting:
+    """What a study's own params.yaml says, or what is wrong with it."""
+
+    name: str
+    scale: str = ""
+    dataset: str = ""
+    seeds: str = ""
+    fault: str = ""
+
+
+@dataclass(frozen=True)
+class StageRun:
+    """The last runs here of a stage; those of a matrix are one line."""
+
+    stage: str
+    runs: int
+    ended: str  # of the last, UTC
+    seconds: float  # of all together
+    machine: str
+    torch: str
+    commit: str
+    experiment: str
+    numbers: str  # whether metrics/ holds what they wrote
+
+
+@dataclass(frozen=True)
+class Context:
+    """What stands at the head of the report. `faults` are sentences about what could not be read, `outdated` such about
+    metrics of the main line that are not of its parameters and code.
+    """
+
+    made: str
+    commit: str | None
+    changed_files: int  # since the commit
+    experiment: str | None
+    choices: dict[str, str]
+    parameters: dict[str, str]
+    studies: list[StudySetting]
+    stages: list[StageRun]
+    faults: list[str]
+    outdated: list[str]
+
+
+def context(root: Path, now: datetime) -> Context:
+    """What was run in a checkout, as far as it can be known here."""
+    choices, parameters, faults = {}, {}, []
+    try:
+        params = load_params(root / "params.yaml")
+        choices = _flat(
+            {name: value for name, value in params if name not in (*SELECTOR_SECTIONS.values(), *PLAIN_SECTIONS)}
+        )
+        parameters = _parameters(params)
+    except InputError as error:
+        faults.append(_within(root, str(error)))
+    found = stage_records(root)
+    commit = git("rev-parse", "--verify", "-q", "HEAD", folder=root)
+    return Context(
+        made=_utc(now.timestamp()),
+        commit=commit,
+        changed_files=len((git("status", "--porcelain", folder=root) or "").splitlines()) if commit else 0,
+        experiment=os.environ.get("DVC_EXP_NAME") or _experiment(found, root),
+        choices=choices,
+        parameters=parameters,
+        studies=[_study(root, path) for path in sorted(root.glob("stages/*/params.yaml"))],
+        stages=_stages(found, root),
+        faults=faults,
+        outdated=outdated(root),
+    )
+
+
+def outdated(root: Path) -> list[str]:
+    """Why the main line's metrics are not of its parameters and code, a sentence each; none without a dvc.lock."""
+    if not (root / "dvc.lock").exists():
+        return []
+    try:
+        return [f"The main line's {clause}; run `dvc repro`" for clause in stale(workspace(root))]
+    except InputError as error:
+        return [_within(root, str(error))]
+
+
+def _parameters(params: AllParams) -> dict[str, str]:
+    """The selected sections and the plain ones, as `samplers.ring.outer: 0.1`."""
+    chosen = {
+        f"{section}.{getattr(params, name)}": params.get(f"{section}.${{{name}}}")
+        for name, section in SELECTOR_SECTIONS.items()
+    }
+    return _flat(chosen | {section: getattr(params, section) for section in PLAIN_SECTIONS})
+
+
+def _flat(tree: Mapping[str, Any], above: str = "") -> dict[str, str]:
+    flat = {}
+    for key, value in tree.items():
+        value = plain(value)
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{above}{key}.")
+        else:
+            flat[f"{above}{key}"] = "none" if value is None else str(value)
+    return flat
+
+
+def _study(root: Path, path: Path) -> StudySetting:
+    name = path.parent.name
+    try:
+        tree = read_tree(path)
+    except InputError as error:
+        return StudySetting(name, fault=_within(root, str(error)))
+    defaults, seeds = tree.get("defaults"), tree.get("seeds")
+    dataset = defaults.get("dataset") if isinstance(defaults, dict) else None
+    listed = ", ".join(map(str, seeds)) if isinstance(seeds, list) else str(seeds or "")
+    return StudySetting(name, str(tree.get("scale") or ""), str(dataset or ""), listed)
+
+
+def _stages(found: list[StageRecord], root: Path) -> list[StageRun]:
+    """One line per stage, in the order in which they ended."""
+    together: dict[str, list[StageRecord]] = {}
+    for run in sorted(found, key=lambda run: run.started + run.seconds):
+        together.setdefault(run.stage.partition("@")[0], []).append(run)
+    return [_line(stage, group, root) for stage, group in together.items()]
+
+
+def _line(stage: str, group: list[StageRecord], root: Path) -> StageRun:
+    last = group[-1]
+    with_files = [run for run in group if run.files]
+    here = sum(run.matches(root) for run in with_files)
+    if not with_files:
+        numbers = "it writes no metrics"
+    elif here == len(with_files):
+        numbers = "of this run" if len(group) == 1 else "of these runs"
+    else:
+        numbers = OTHER_NUMBERS if here == 0 else f"{here} of {len(with_files)} of these runs"
+    return StageRun(
+        stage=stage,
+        runs=len(group),
+        ended=_utc(last.started + last.seconds),
+        seconds=sum(run.seconds for run in group),
+        machine=_joined(_machine(run) for run in group),
+        torch=_joined(run.torch or "" for run in group),
+        commit=_joined((run.commit or "")[:10] for run in group),
+        experiment=_joined(run.experiment or "" for run in group),
+        numbers=numbers,
+    )
+
+
+def _machine(run: StageRecord) -> str:
+    gpus = [f"{run.gpus.count(name)} {name}" for name in dict.fromkeys(run.gpus)]
+    return ", ".join([f"{run.processor}, {run.cores} cores", *gpus])
+
+
+def _joined(texts: Any) -> str:
+    """The different texts, once each."""
+    return "; ".join(dict.fromkeys(filter(None, texts)))
+
+
+def _experiment(found: list[StageRecord], root: Path) -> str | None:
+    """The experiment whose numbers of the main line are here, when it is one."""
+    names = {run.experiment for run in found if run.files and ":" not in run.stage and run.matches(root)}
+    kept = (git("for-each-ref", "--format=%(refname)", "refs/exps", folder=root) or "").splitlines()
+    names &= {ref.rpartition("/")[2] for ref in kept}  # one that was killed before its end is none
+    return names.pop() if len(names) == 1 else None
+
+
+def _utc(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _within(root: Path, sentence: str) -> str:
+    """A sentence without the place of the checkout on this machine."""
+    return sentence.replace(f"{root}/", "")

@@ -1,0 +1,292 @@
+"""The same report as Markdown, for a pull request.
+
+All verdicts, and every table that was run; of those that were not, of figures and of pictures, where they are.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from annulus_lab.compare.escaped import code, safe, ticks
+from annulus_lab.pipeline.projects import metrics_path
+from annulus_lab.report.claims.verdicts import RULE, Verdict
+from annulus_lab.report.figures.pictures import Pictures
+from annulus_lab.report.page.claim_numbers import Numbers, rule_in_words
+from annulus_lab.report.page.content import Compared, PageContent, Paper
+from annulus_lab.report.page.first_screen import HeadlineGain
+from annulus_lab.report.page.further_studies import FurtherStudy
+from annulus_lab.report.page.own_images import OwnImages
+from annulus_lab.report.page.sections import Empty, Gains, Shown
+from annulus_lab.report.page.sheets import Sheet
+from annulus_lab.report.papers.tables import Cell, Column, Table, number
+
+PAGE = "data/report/index.html"
+
+
+def markdown(report: PageContent) -> str:
+    """The whole report."""
+    blocks = [
+        *(f"**{ticks(sentence)}.**" for sentence in report.context.outdated),
+        *_own(report.own),
+        *_first(report),
+        *_study("On real images", report.real),
+        f"## {safe(report.law.finding)}",
+        *filter(None, [report.law.explanation]),
+        *map(_figure, report.law.figures),
+        "## Claims",
+        RULE,
+        f"{report.counted}.",
+        *(
+            block
+            for paper in report.papers
+            if paper.verdicts
+            for block in [_title(paper), *claims(paper, report.numbers)]
+        ),
+        "## Papers' tables",
+        *(block for paper in report.papers for block in [_title(paper), *run(paper), not_run(paper)]),
+        *_study("Generated images", report.generated),
+        *_study("All of CIFAR-10", report.long),
+        *_further(report.further),
+        "## Main line",
+        *([f"Here: {safe(report.main_setting)}."] if report.main_setting else []),
+        part(report.headline),
+        *([part(report.runs)] if report.runs else []),
+        *map(part, report.main),
+        *map(part, report.speed),
+        "## Learning curves",
+        *map(_figure, report.curves),
+        "## Diagnostics",
+        part(report.diagnostics),
+        *map(_figure, report.diagnostics_figures),
+        "## Pictures",
+        _pictures(report.pictures),
+        *map(_sheet, report.sheets),
+        "## Figures",
+        f"They are drawn in {code(PAGE)}.",
+        *map(_figure, report.figures),
+        part(report.theorems),
+        "## What was run",
+        *_stages(report),
+    ]
+    if report.broken:
+        blocks += ["## Broken files", *(f"- {code(metrics_path(b.name))}: {safe(b.reason)}" for b in report.broken)]
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def table(content: Table) -> str:
+    """A table with its caption above. Headings shared by columns are written out in each."""
+    heads = [_heading(column) for column in content.columns]
+    rule = ["---:" if column.numeric else "---" for column in content.columns]
+    rows = [[safe(cell.text) for cell in row] for row in content.rows]
+    return f"{safe(content.caption)}\n\n{_rows(heads, rule, rows)}"
+
+
+def part(content: Table | Empty) -> str:
+    return _empty(content) if isinstance(content, Empty) else table(content)
+
+
+def _heading(column: Column) -> str:
+    words = " ".join(filter(None, [column.group, column.title]))
+    return safe(f"{words}, {column.unit}" if column.unit else words)
+
+
+def _rows(heads: Iterable[str], rule: Iterable[str], rows: Iterable[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in [list(heads), list(rule), *rows])
+
+
+def _empty(content: Empty) -> str:
+    said = f"{'Broken' if content.broken else 'Not run'}: {ticks(content.reason)}."
+    verb = "Make it again" if content.broken else "Fill it"
+    return (
+        f"{said} {verb} with {code(content.command)}."
+        if content.command and content.command not in content.reason
+        else said
+    )
+
+
+def _of(report: PageContent) -> str:
+    about = report.context
+    said = []
+    if about.commit:
+        changed = f", with {about.changed_files} changed or new files since" if about.changed_files else ""
+        said.append(f"Commit {code(about.commit[:10])}{changed}.")
+    if about.experiment:
+        said.append(f"DVC experiment {code(about.experiment)}.")
+    return " ".join([*said, f"Made {about.made}. The page with figures and pictures: {code(PAGE)}."])
+
+
+def _stages(report: PageContent) -> list[str]:
+    about = report.context
+    blocks = [f"Broken: {safe(fault)}" for fault in about.faults]
+    if about.choices:
+        blocks.append(_plain("The main line's variant", ["key", "choice"], about.choices.items()))
+    if about.studies:
+        rows = [[s.name, *([f"broken: {s.fault}", "", ""] if s.fault else [s.dataset, s.scale, s.seeds])]
+                for s in about.studies]  # fmt: skip
+        blocks.append(_plain("Studies", ["study", "images", "scale", "seeds"], rows))
+    if about.stages:
+        heads = ["stage", "runs", "ended", "time, s", "machine", "torch", "commit", "experiment", "numbers here"]
+        rows = [[s.stage, s.runs, s.ended, number(s.seconds, 1), s.machine, s.torch, s.commit, s.experiment, s.numbers]
+                for s in about.stages]  # fmt: skip
+        blocks.append(_plain("Stages that ran on this machine, last run of each", heads, rows))
+    else:
+        blocks.append("No stage has run on this machine: the numbers are from git.")
+    if about.parameters:
+        blocks.append(_plain("All parameters of that variant", ["parameter", "value"], about.parameters.items()))
+    return blocks
+
+
+def _plain(caption: str, heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    return table(Table(caption, [Column(h, numeric=False) for h in heads], [[Cell(str(c)) for c in r] for r in rows]))
+
+
+def _own(own: OwnImages | None) -> list[str]:
+    """The first screen of own images, with the pictures' places."""
+    if own is None:
+        return []
+    pictures = f"Pictures: {code('metrics/main/neighbours.png')}, {code('metrics/main/map.svg')}; all in {code(PAGE)}."
+    return [f"# {safe(own.sentence)}", "\n".join(f"- {ticks(sentence)}" for sentence in own.told), pictures]
+
+
+def _first(report: PageContent) -> list[str]:
+    """The finding as title, its numbers, and of what they are."""
+    gain, level = report.gain, "#" if report.own is None else "##"
+    if isinstance(gain, HeadlineGain):
+        return [f"{level} {safe(gain.sentence)}", safe(gain.told), _of(report), table(gain.table)]
+    why = [] if report.context.outdated else [_empty(gain)]
+    return [f"{level} What was measured here, beside what five papers claim", *why, _of(report)]
+
+
+def _study(title: str, content: Gains | Empty) -> list[str]:
+    """What each algorithm gains over the base of its table, in pairs of a seed and a test image."""
+    if isinstance(content, Empty):
+        return [f"## {title}", _empty(content)]
+    return [f"## {safe(content.finding)}", *_gains(content)]
+
+
+def _gains(content: Gains) -> list[str]:
+    return [safe(content.told), *map(table, content.tables)]
+
+
+def _further(studies: Sequence[FurtherStudy]) -> list[str]:
+    """The studies, or parts of them, that stand nowhere else."""
+    blocks = ["## Further studies"] if studies else []
+    for study in studies:
+        blocks.append(f"### {safe(study.name)}")
+        if isinstance(study.rows, Empty):
+            blocks.append(_empty(study.rows))
+        elif study.rows:
+            blocks += [f"**{safe(study.rows.finding)}.**", *_gains(study.rows)]
+        for name, content in study.parts.items():
+            if isinstance(content, Empty):
+                blocks.append(f"**{safe(name)}.** {_empty(content)}")
+            else:
+                drawn = [_figure(content.figure)] if content.figure else []
+                blocks += [f"**{safe(name)}.** {safe(content.told)}".rstrip(), table(content.gains), *drawn]
+                blocks.append(table(content.measurements))
+    return blocks
+
+
+def _title(paper: Paper) -> str:
+    return f"### {safe(paper.title)} ({safe(paper.key)})"
+
+
+def claims(paper: Paper, numbers: Mapping[str, Numbers]) -> list[str]:
+    """What was decided of a paper, as a table with rules and numbers; the rest as a list."""
+    verdicts = paper.verdicts
+    decided = [verdict for verdict in verdicts if verdict.numbers and verdict.verdict not in ("not run", "broken")]
+    rows = []
+    for verdict in decided:
+        said = f"**{safe(verdict.verdict)}**" + (f"; {safe(verdict.sized)}" if verdict.sized else "")
+        rule = "; ".join(code(rule_in_words(one)) for one in (verdict.rule, verdict.size_rule) if one)
+        rows.append([safe(verdict.claim), said, _source(verdict), _numbers(numbers[verdict.id]), rule, _why(verdict)])
+    heads = ["claim", "verdict", "from", "numbers here", "rule", "reason"]
+    undecided: dict[str, list[str]] = {}  # one reason is that of many claims
+    for verdict in verdicts:
+        if verdict not in decided:
+            why = f"**{safe(verdict.verdict)}**: {_why(verdict)}".removesuffix(": ")
+            undecided.setdefault(why, []).append(f"  - {safe(verdict.claim)} ({_source(verdict)})")
+    table = [_rows(heads, ["---"] * len(heads), rows)] if rows else []
+    return [*table, _grouped(undecided)]
+
+
+def _numbers(of: Numbers) -> str:
+    """A claim's numbers in one cell: a list by what tells its numbers apart."""
+    said = [f"{name} {text}" for name, text in of.alone]
+    for content in of.tables:
+        head, *columns = content.columns
+        for place, column in enumerate(columns, 1):
+            each = ", ".join(f"{row[0].text}: {row[place].text}" for row in content.rows)
+            said.append(f"{column.title}{f', {column.unit},' if column.unit else ''} by {head.title}: {each}")
+    return safe("; ".join(said))
+
+
+def _grouped(items: Mapping[str, Sequence[str]]) -> str:
+    """What several things share, and below it these."""
+    return "\n".join("\n".join([f"- {shared}", *its]) for shared, its in items.items())
+
+
+def _source(verdict: Verdict) -> str:
+    ours = "a check of our own beside " if verdict.ours else ""
+    return safe(ours + (", ".join(verdict.where) or verdict.paper))  # a place begins with its paper
+
+
+def _why(verdict: Verdict) -> str:
+    reason = verdict.reason or ""
+    told = verdict.verdict == "held" or (verdict.command or "") in reason
+    sentences = [reason, f"Here: {verdict.setting}" if verdict.setting and verdict.setting not in reason else ""]
+    said = [f"{ticks(sentence).removesuffix('.')}." for sentence in sentences if sentence]
+    return " ".join([*said, *([] if told else [code(verdict.command)])])
+
+
+def run(paper: Paper) -> list[str]:
+    """A paper's tables with the numbers measured here beside the printed ones."""
+    blocks = []
+    for each in paper.tables:
+        if each.comparison.status != "not run":
+            setting = f" ({each.setting})" if each.setting else ""
+            blocks.append(f"**{safe(f'{_place(each)}: {each.comparison.ran}{setting}')}**")
+            note = f"Note: {safe(each.comparison.table.note)}" if each.comparison.table.note else ""
+            blocks += filter(None, [_reason(each), table(each.table), note])
+    return blocks
+
+
+def not_run(paper: Paper) -> str:
+    """The names of the tables of which no number was measured here; their printed values are on the page."""
+    places: dict[str, list[str]] = {}
+    for each in paper.tables:
+        if each.comparison.status == "not run":
+            places.setdefault(_reason(each), []).append(f"  - {safe(_place(each))}")
+    return _grouped(places)
+
+
+def _place(each: Compared) -> str:
+    return f"{each.comparison.table.where}: {each.comparison.table.task}"
+
+
+def _reason(each: Compared) -> str:
+    return _empty(each.empty) if each.empty else ""
+
+
+def _figure(shown: Shown) -> str:
+    where = f" {safe(shown.where)}." if shown.where else ""
+    said = f"**{safe(shown.plot.title)}.**{where} {safe(shown.said)}".rstrip()
+    if shown.setting:
+        said += f" Here: {safe(shown.setting)}."
+    if isinstance(shown.svg, Empty):
+        return f"{said}\n\n{_empty(shown.svg)}"
+    said += f" {shown.plot.bars}" if shown.plot.bars else ""
+    return f"{said} Drawn from {', '.join(code(metrics_path(file)) for file in shown.plot.files)}."
+
+
+def _sheet(content: Sheet | Empty) -> str:
+    if isinstance(content, Empty):
+        return _empty(content)
+    return f"**{safe(content.title)}.** {safe(content.finding)} Drawn in {code(metrics_path(content.name))}."
+
+
+def _pictures(content: Pictures | Empty) -> str:
+    if isinstance(content, Empty):
+        return _empty(content)
+    return (
+        f"{len(content.neighbours)} test images with their nearest training images, and the negatives of every sampler "
+        f"for {len(content.negatives)} training images: in {code(PAGE)}."
+    )

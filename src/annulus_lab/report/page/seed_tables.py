@@ -1,0 +1,123 @@
+"""Tables of several seeds: a mean with its 95 % interval, and the seeds' own numbers beside it."""
+
+from collections.abc import Collection, Mapping, Sequence
+from itertools import compress
+
+from annulus.evals.intervals import over_seeds
+from annulus_lab.report.figures.drawing import optional
+from annulus_lab.report.figures.gains import key_of
+from annulus_lab.report.papers.tables import DECIMALS, Cell, Column, Table, decimals_of, named, numeric, valued
+
+
+def of_seeds(caption: str, seeds: Mapping[str, Mapping[str, object]]) -> Table:
+    """A row for each number: its mean, half of the mean's 95 % interval over seeds, and each seed's own.
+
+    What all seeds agree in, and text, has no interval.
+    """
+    rows = []
+    for name in dict.fromkeys(name for values in seeds.values() for name in values if name != "seed"):
+        values = [of_one.get(name) for of_one in seeds.values()]
+        numbers = [float(x) for x in values if isinstance(x, int | float) and not isinstance(x, bool)]
+        mean, half = values[0], None
+        if len(numbers) == len(values) and len(set(numbers)) > 1:
+            found = over_seeds(numbers)
+            mean, half = found.mean, found.half
+        elif len(set(values)) > 1:
+            mean = ", ".join(dict.fromkeys(str(x) for x in values if x is not None))
+        rows.append(_seed_row(name, mean, half, values if len(seeds) > 1 else []))
+    return Table(caption, _seed_columns(list(seeds) if len(seeds) > 1 else [], "± 95 % over seeds"), rows)
+
+
+def of_summary(lines: Sequence[Mapping[str, object]]) -> Table:
+    """The rows of metrics/summary.csv: the headline numbers with their intervals and seeds.
+
+    Raises:
+        ValueError: when a column is missing.
+    """
+    for column in ("number", "mean", "interval"):
+        if column not in lines[0]:
+            raise ValueError(f"has no column {column!r}")
+    seeds = [column for column in lines[0] if column.startswith("seed")]
+    shown = seeds if len(seeds) > 1 else []
+    rows = [
+        _seed_row(str(line["number"]), line["mean"], line["interval"], [line[seed] for seed in shown]) for line in lines
+    ]
+    return Table("Headline", _seed_columns([seed.removeprefix("seed") for seed in shown]), rows)
+
+
+def of_gains(
+    caption: str,
+    rows: Sequence[Mapping[str, object]],
+    words: Mapping[tuple[str, str], str],
+    stand: Collection[tuple] = (),
+) -> Table:
+    """Gains over the base: here with half of the 95 % interval and the verdict, and the paper's where it has some.
+
+    `words` has lines by table and method. Where no row has one, the table has no column for them. `stand`: the keys of
+    the rows that survive the correction for all rows of the study.
+
+    Raises:
+        ValueError: when a column is missing or holds no number.
+    """
+    lines, printed = [], any(optional(row, "paper_gain_percent") is not None for row in rows)
+    for row in rows:
+        names = ("here_gain_percent", "here_gain_interval_percent", "paper_gain_percent")
+        gain, half, paper = (optional(row, name) for name in names)
+        here = numeric(gain, 2, half, sign=True)
+        line = Cell(words.get((str(row["table"]), str(row["method"])), ""))
+        survives = Cell("yes" if key_of(row) in stand else "")
+        cells = [Cell(str(row["method"])), line, here, Cell(str(row["verdict"])), survives]
+        lines.append([*cells, numeric(paper, 1, sign=True)])
+    columns = [
+        Column("method", numeric=False),
+        Column("in words", numeric=False),
+        Column("gain here ± 95 %", "percent"),
+        Column("verdict", numeric=False),
+        Column("survives in all rows", numeric=False),
+        Column("gain in the paper", "percent"),
+    ]
+    shown = [True, any(line[1].text for line in lines), True, True, True, printed]
+    return Table(caption, list(compress(columns, shown)), [list(compress(line, shown)) for line in lines])
+
+
+def of_pairs(rows: Sequence[Mapping[str, object]]) -> Table:
+    """Gains of a row over another with half of the 95 % interval and the verdict.
+
+    Raises:
+        ValueError: when a column is missing or holds no number.
+    """
+    for column in ("row", "base", "verdict"):
+        if column not in rows[0]:
+            raise ValueError(f"has no column {column!r}")
+    lines = []
+    for row in rows:
+        gain, half = optional(row, "gain_percent"), optional(row, "gain_interval_percent")
+        names = (Cell(str(row[name])) for name in ("row", "base"))
+        lines.append([*names, numeric(gain, 2, half, sign=True), Cell(str(row["verdict"]))])
+    columns = [
+        Column("method", numeric=False),
+        Column("over", numeric=False),
+        Column("gain ± 95 %", "percent"),
+        Column("verdict", numeric=False),
+    ]
+    return Table("Further pairs, linear probe", columns, lines)
+
+
+def _seed_columns(seeds: Sequence[str], interval: str = "± 95 %") -> list[Column]:
+    first = [Column("quantity", numeric=False), Column("mean"), Column(interval), Column("unit", numeric=False)]
+    return first + [Column(seed, group="seed") for seed in seeds]
+
+
+def _seed_row(name: str, mean: object, half: object, seeds: Sequence[object]) -> list[Cell]:
+    words, unit = named(name)
+    shown = Cell("")
+    if isinstance(half, float):
+        short = half if unit in DECIMALS else float(f"{half:.2g}")  # two digits where no protocol says how many
+        shown = numeric(short, DECIMALS.get(unit, decimals_of([short])))
+    return [
+        Cell(words),
+        valued(name, mean),
+        shown,
+        Cell(unit),
+        *(valued(name, x) for x in seeds),
+    ]

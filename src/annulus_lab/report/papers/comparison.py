@@ -1,0 +1,221 @@
+"""The papers' tables with our numbers beside theirs.
+
+measured.yaml says, table by table, in which metrics file ours are and how our names and theirs correspond; a table that
+is not named there was never run.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Literal
+
+from annulus.errors import InputError, nearest
+from annulus.settings import Section
+from annulus_lab.config.file import checked
+from annulus_lab.pipeline.projects import metrics_path
+from annulus_lab.report.papers.metrics import Broken, Metrics, Missing, Row
+from annulus_lab.report.papers.published import HERE, ONE, PaperFigure, PaperRow, PublishedTable, label, load, read
+from annulus_lab.report.papers.setting import conclusive, read_setting
+
+Names = dict[str, str | float]
+
+
+def load_tables() -> list[PublishedTable]:
+    """Every table and stated number of the papers, in their order."""
+    return [entry for entry in load() if isinstance(entry, PublishedTable)]
+
+
+def load_figures() -> dict[str, PaperFigure]:
+    """Every figure of the papers, by its id."""
+    return {entry.id: entry for entry in load() if isinstance(entry, PaperFigure)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair(Section):
+    """One of our rows (or fields) for one of theirs, where the names differ."""
+
+    optional = True
+    theirs: Names
+    here: Names = field(default_factory=dict)
+    value: str | None = None  # instead of the table's
+    std: str | None = None
+    column: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured(Section):
+    """Where our numbers of a table are."""
+
+    optional = True
+    file: str
+    value: str | None = None
+    std: str | None = None
+    interval: str | None = None  # instead of a std
+    where: Names = field(default_factory=dict)
+    keys: dict[str, str] = field(default_factory=dict)  # our column: their setting; rows that agree in all are the same
+    columns: dict[str, Names] | None = None  # our column: {their column: our value of it}
+    column: str | None = None  # or: all of ours are this column of theirs
+    rows: list[Pair] | None = None
+    without: Names = field(default_factory=dict)  # rows of ours that are another row's run
+    note: str | None = None  # printed below the table
+
+    @property
+    def bars(self) -> str:
+        """Meaning of the ± column of our numbers."""
+        return "half of the 95 % interval" if self.interval else "standard deviation over seeds"
+
+
+@dataclass(frozen=True)
+class ComparedRow:
+    """One number of the papers with ours beside it; `here` None: not run. `here_std` is what the table's `bars` say.
+
+    `difference` is None also where data set or scale are not the paper's: such numbers stand side by side only.
+    """
+
+    labels: dict[str, str]
+    column: str | None
+    paper: float | None
+    paper_std: float | None
+    here: float | None = None
+    here_std: float | None = None
+    difference: float | None = None
+    setting: str | None = None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One table of the papers."""
+
+    table: PublishedTable
+    rows: list[ComparedRow]
+    status: Literal["run", "not run", "broken"]
+    command: str | None = None
+    reason: str | None = None
+    file: str | None = None
+    row: Row | None = field(default=None, repr=False)  # one of ours, which says how they were made
+    bars: str = ""
+    note: str | None = None  # about our numbers
+
+    @property
+    def ran(self) -> str:
+        """Number of printed rows that have a number here, in words."""
+        if self.status != "run":
+            return self.status
+        rows = {tuple(row.labels.items()): False for row in self.rows}
+        rows |= {tuple(row.labels.items()): True for row in self.rows if row.here is not None}
+        count = "all" if all(rows.values()) else f"{sum(rows.values())} of {len(rows)}"
+        return f"{count} rows run"
+
+
+@cache
+def load_measured() -> dict[str, Measured]:
+    """Where our numbers of each table are.
+
+    Raises:
+        InputError: for a table that the papers do not have, or an unknown or missing key.
+    """
+    found = {}
+    known = {table.id for table in load_tables()}
+    for name, entry in read(HERE / "measured.yaml").items():
+        if name not in known:
+            raise InputError(f"measured.yaml: the papers have no table {name!r}{nearest(name, known)}")
+        found[name] = checked(entry, f"measured.yaml: {name}", Measured)
+    return found
+
+
+def compare(metrics: Metrics) -> list[Comparison]:
+    """Every table of the papers with our numbers; one that was never run is there without."""
+    measured = load_measured()
+    return [compared(table, measured.get(table.id), metrics) for table in load_tables()]
+
+
+def compared(table: PublishedTable, ours: Measured | None, metrics: Metrics) -> Comparison:
+    """One table of the papers with our numbers, or why there are none."""
+    theirs = [
+        ComparedRow(row.labels, None if column == ONE else column, value, std)
+        for row in table.rows
+        for column, (value, std) in row.numbers().items()
+    ]
+    if ours is None:
+        return Comparison(table, theirs, "not run", reason="no study measures it yet")
+    ours = replace(ours, file=conclusive(metrics, ours.file))
+    try:
+        found = cells(table, ours, metrics)
+    except Missing as error:
+        return Comparison(table, theirs, "not run", error.command, str(error), ours.file)
+    except Broken as error:
+        return Comparison(table, theirs, "broken", metrics.command(ours.file), str(error), ours.file)
+    rows, some = [], None
+    for row in theirs:
+        here = found.get((tuple(sorted(row.labels.items())), row.column))
+        if here is None:
+            rows.append(row)
+            continue
+        value, std, some = here
+        setting, difference = read_setting(metrics, ours.file, some), None
+        if row.paper is not None and setting.is_papers(table.pretrain):
+            difference = round(value - row.paper, 12)  # 12: no 0.30000000000000004
+        rows.append(ComparedRow(row.labels, row.column, row.paper, row.paper_std, value, std, difference, str(setting)))
+    if some is None:
+        reason = f"{metrics_path(ours.file)} holds none of its rows"
+        return Comparison(table, rows, "not run", metrics.command(ours.file), reason, ours.file)
+    return Comparison(table, rows, "run", metrics.command(ours.file), None, ours.file, some, ours.bars, ours.note)
+
+
+Place = tuple[tuple[tuple[str, str], ...], str | None]
+
+
+def cells(table: PublishedTable, ours: Measured, metrics: Metrics) -> dict[Place, tuple[float, float | None, Row]]:
+    """Our number, its standard deviation or half of its interval, and its row for each place of the table that we have.
+
+    Raises:
+        Missing: when our file is not there.
+        Broken: when it lacks a column or field, or two of our rows fall on one place.
+    """
+    found: dict[Place, tuple[float, float | None, Row]] = {}
+
+    def place(row: PaperRow, column: str | None, value: str, std: str | None, mine: Row) -> None:
+        at = tuple(sorted(row.labels.items())), column
+        if at in found:
+            told = ", ".join(f"{name} {text}" for name, text in at[0])
+            raise metrics.fault(ours.file, f"two of its rows are {told} of {table.id}")
+        spread = mine.get(std or "", "")
+        numbers = [mine[value], None if spread == "" else spread]  # one seed has no interval
+        for name, number in zip((value, std), numbers, strict=True):
+            if isinstance(number, str):
+                raise metrics.fault(ours.file, f"{name} is {number!r}, no number, in a row for {table.id}")
+        found[at] = (float(numbers[0]), numbers[1], mine)
+
+    for pair in ours.rows or []:
+        value, std = pair.value or ours.value, pair.std if pair.value else pair.std or ours.interval or ours.std
+        needs = [name for name in (value, std) if name and name != ours.interval]
+        if ours.file.endswith(".json"):
+            mine = [{name: metrics.number(ours.file, name) for name in needs}]
+        else:
+            mine = metrics.matching(ours.file, ours.where | pair.here, needs)
+        for row in table.rows:
+            if agrees(row, pair.theirs):
+                for own in mine:
+                    place(row, pair.column or ours.column, value, std, own)
+    if ours.keys:
+        spread = ours.interval or ours.std
+        needs = [name for name in (ours.value, ours.std, *ours.keys, *(ours.columns or {})) if name]
+        for own in metrics.matching(ours.file, ours.where, needs):
+            column = "" if ours.without and ours.without.items() <= own.items() else column_of(own, ours)
+            for row in table.rows:
+                if column != "" and agrees(row, {their: own[mine] for mine, their in ours.keys.items()}):
+                    place(row, column, ours.value, spread, own)
+    return found
+
+
+def agrees(row: PaperRow, wanted: Mapping[str, str | float]) -> bool:
+    """Whether a printed row has this method and these settings; numbers compare as numbers, by their text."""
+    labels = row.labels
+    return all(labels.get(name) == label(value) for name, value in wanted.items())
+
+
+def column_of(own: Row, ours: Measured) -> str | None:
+    """Which of their columns one of our rows is; "" for a column that they do not have."""
+    for mine, names in (ours.columns or {}).items():
+        return next((column for column, value in names.items() if value == own[mine]), "")
+    return ours.column

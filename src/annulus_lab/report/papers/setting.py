@@ -1,0 +1,164 @@
+"""How the numbers of a metrics file were made."""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from annulus.errors import InputError
+from annulus.files.regular import read_text
+from annulus_lab.config.tree import read_tree
+from annulus_lab.report.papers.metrics import Broken, Cell, Metrics, Missing
+from annulus_lab.studies.study import study_content
+
+# What studies that draw their data draw.
+DRAWN = {"estimators": "drawn numbers", "moving_digits": "moving digits", "spirals": "drawn spirals"}
+ROOTS = (("datasets.folder.root",), ("settings", "root"))  # of a folder's images, in a study of trainings, and others
+
+
+@dataclass(frozen=True)
+class PaperSetting:
+    """How numbers were made, as far as their file and their study say."""
+
+    dataset: str | None = None
+    scale: str | None = None
+    epochs: int | None = None
+    seeds: int | None = None
+    machine: str | None = None
+    drawn: str | None = None  # what a study draws that has no data set
+
+    def __str__(self) -> str:
+        epochs = None if self.epochs is None else f"{self.epochs} epoch{'s' if self.epochs != 1 else ''}"
+        seeds = None if self.seeds is None else f"{self.seeds} seed{'s' if self.seeds != 1 else ''}"
+        return ", ".join(part for part in (self.dataset or self.drawn, self.scale, epochs, seeds, self.machine) if part)
+
+    def is_papers(self, pretrain: Mapping[str, Any] | None) -> bool:
+        """Whether numbers of this setting can be subtracted from those of a paper: its data set, its scale, and where
+        both say it its epochs.
+        """
+        theirs = pretrain or {}
+        epochs = theirs.get("epochs")
+        return (
+            self.scale in ("paper", "gpu")
+            and plain(theirs.get("dataset")) == plain(self.dataset)
+            and (None in (epochs, self.epochs) or epochs == self.epochs)
+        )
+
+
+def plain(name: str | None) -> str:
+    """A data set's name without what papers, settings and folders write differently: CIFAR-10 is cifar10_images."""
+    return (name or "").lower().replace("-", "").partition("_")[0]
+
+
+def read_setting(metrics: Metrics, name: str, row: Mapping[str, Cell] | None = None) -> PaperSetting:
+    """How the numbers of a file were made: by its own columns or fields, else by its study's params.yaml."""
+    study = name.split("/")[0]
+    if study in ("main", "summary.json", "summary.csv"):  # a column `epochs` there may be the probe's
+        stated = _stated(metrics.root / "params.yaml")
+        scale, seeds = _text(stated.get("scale")), stated.get("seeds")
+        epochs = _count(_at(stated, "scales", scale, "pretrain", "epochs"))
+        count = len(seeds) if isinstance(seeds, list) else None
+        return PaperSetting(_text(stated.get("dataset")), scale, epochs, count, processors(metrics))
+    own = row if row is not None else metrics.values(name) if name.endswith(".json") else metrics.rows(name)[0]
+    if study == "benchmarks":
+        return PaperSetting(machine=str(own.get("processor", "")) or None)
+    stated = stated_of(metrics.root / f"stages/{study}/params.yaml")
+    # A study runs every variant with each seed, or a row says how many it took.
+    seeds = stated.get("seeds") if "defaults" in stated or row is not None else None
+    # What is drawn or computed at every scale alike has no scale in its file, and none of the study's of today.
+    scale = _text(own.get("scale")) or (None if study in DRAWN else _text(stated.get("scale")))
+    return PaperSetting(
+        dataset=_own_dataset(own) or _dataset(stated, scale),
+        scale=scale,
+        epochs=_count(own.get("epochs")),
+        seeds=_count(own.get("seeds", len(seeds) if isinstance(seeds, list) else None)),
+        drawn=DRAWN.get(study),
+    )
+
+
+def conclusive(metrics: Metrics, name: str) -> str:
+    """The file that claims and tables read: `name`, or that of the study whose form a study of CIFAR-10 has, where it
+    ran at the papers' scale.
+    """
+    form = name.removeprefix("cifar10_")
+    if form == name:
+        return name
+    try:
+        return form if read_setting(metrics, form).scale in ("paper", "gpu") else name
+    except (Missing, Broken):
+        return name
+
+
+def _own_dataset(own: Mapping[str, Cell]) -> str | None:
+    """The data set that a row names; of a folder the study knows which."""
+    name = _text(own.get("dataset"))
+    return None if name == "folder" else name
+
+
+def _dataset(stated: Mapping[str, Any], scale: str | None) -> str | None:
+    """The data set that a study trains on: as its scale changes its defaults, and the first of its sets both.
+
+    One of the user's own images has the name of their folder.
+    """
+    sets = stated.get("sets")
+    first = next(iter(sets.values()), None) if isinstance(sets, dict) else None
+    scaled = _at(stated, "scales", scale)
+    choices = [_at(first, scale), scaled, _at(scaled, "images"), stated.get("defaults"), stated.get("images")]
+    name = next(filter(None, (_text(_at(each, "dataset")) for each in choices)), None)
+    root = next(filter(None, (_text(_at(each, *keys)) for each in choices for keys in ROOTS)), None)
+    return Path(root).name if name == "folder" and root else name
+
+
+def processors(metrics: Metrics) -> str | None:
+    """What computed the main line, as its pretraining says: one name, or one for each kind of machine."""
+    try:
+        found = metrics.by_seed("main/pretrain.json").values()
+    except (Missing, Broken):
+        return None
+    return "; ".join(dict.fromkeys(str(each["processor"]) for each in found if "processor" in each)) or None
+
+
+@cache
+def stated_of(path: Path) -> dict[str, Any]:
+    """A study's parameters, of its params.yaml; nothing where its dvc.lock says that numbers are of another file."""
+    try:
+        return {} if _edited(path) else study_content(path)
+    except InputError:
+        return {}
+
+
+def _edited(path: Path) -> bool:
+    """True for a file that is not the one that its study's dvc.lock names."""
+    try:  # the lock as text: as YAML its thousands of lines take long
+        lock, content = read_text(path.with_name("dvc.lock")), path.read_bytes()
+    except (OSError, UnicodeDecodeError):
+        return False
+    locked = re.search(r"path: params\.yaml\n +hash: md5\n +md5: (\w+)", lock)
+    return locked is not None and locked[1] != hashlib.md5(content).hexdigest()
+
+
+@cache
+def _stated(path: Path) -> dict[str, Any]:
+    """A parameter file, or nothing where it cannot be read: that is for the stages to complain of."""
+    try:
+        return read_tree(path)
+    except InputError:
+        return {}
+
+
+def _at(tree: object, *keys: object) -> object:
+    """What stands under these keys, or nothing."""
+    for key in keys:
+        tree = tree.get(key) if isinstance(tree, dict) else None
+    return tree
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _count(value: object) -> int | None:
+    return int(value) if isinstance(value, int | float) else None

@@ -1,0 +1,149 @@
+"""Writes the numbers of Markdown files from metrics files: `make tables`.
+
+The files are README.md, metrics/RESULTS.md, metrics/MAIN.md, metrics/benchmarks/README.md and each study's README.md.
+A table follows its instruction, a comment with a CSV file such as `law/moco.csv`, the columns with their headings, and
+the rows to show. A number stands between two comments; its conditions leave one row.
+
+    <!-- table algorithms/table.csv: method, linear = here_percent, verdict; table = mutualinfo.table1 -->
+    <!-- number law/moco.csv: knn_gain_percent; series = ring, value = 0.8 -->+2.7 ± 0.5<!-- /number -->
+
+A number is followed by the half-width of its 95 % interval, where the file has one; a gain has its sign. Several
+values of one column are separated by `|`; without a condition all rows are shown. The column `survives` of a table.csv
+says which gains survive Holm's correction for all its rows. The claims' verdicts by paper follow `<!-- claims -->`.
+"""
+
+import argparse
+import csv
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from annulus.errors import InputError
+from annulus.files.results import atomic_write
+from annulus_lab.pipeline.projects import metrics_path
+from annulus_lab.report.claims.verdicts import table, verdicts
+from annulus_lab.report.figures.gains import key_of, surviving
+from annulus_lab.report.papers.metrics import Metrics
+
+INSTRUCTION = re.compile(r"<!-- table (?P<file>\S+): (?P<columns>[^;\n]+?)(?:; (?P<rows>[^\n]+?))? -->\n(?:\|.*\n)*")
+NUMBER = re.compile(
+    r"(?P<before><!-- number (?P<file>\S+): (?P<columns>[^;,\n]+?)(?:; (?P<rows>[^\n]+?))? -->)"
+    r"[^<\n]*(?P<after><!-- /number -->)"
+)
+CLAIMS = re.compile(r"<!-- claims -->\n(?:\|.*\n)*")
+DIGITS = {"percent": 1, "nats": 2, "pixels": 1, "norm": 2}
+SMALL = 0.1  # a column of smaller numbers gets two more digits
+
+Row = Mapping[str, str]
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Rewrite the tables. A user's mistake gives one sentence and exit status 1."""
+    parser = argparse.ArgumentParser(prog="python -m annulus_lab.report.readme_numbers", description=__doc__)
+    parser.add_argument("--root", type=Path, default=Path(), help="the repository")
+    root = parser.parse_args(argv).root
+    try:
+        for path in pages(root):
+            text = path.read_text(encoding="utf-8")
+            made = with_numbers(text, root)
+            if made != text:
+                with atomic_write(path) as temporary:
+                    temporary.write_text(made, encoding="utf-8")
+                print(f"{path}: rewritten")
+        print("All tables and numbers match the metrics files")
+    except (InputError, OSError) as error:
+        raise SystemExit(f"ERROR: {error}") from None
+
+
+def pages(root: Path) -> list[Path]:
+    """Returns the Markdown files with numbers from metrics files."""
+    named = ("README.md", "metrics/RESULTS.md", "metrics/MAIN.md", "metrics/benchmarks/README.md")
+    return [*(root / name for name in named), *sorted(root.glob("stages/*/README.md"))]
+
+
+def with_numbers(text: str, root: Path) -> str:
+    """Returns the Markdown with each table and each number made from its file.
+
+    Raises:
+        InputError: when an instruction names a missing file, column or row, or a number several rows.
+    """
+    made = INSTRUCTION.sub(lambda match: _table(match, root), text)
+    made = CLAIMS.sub(lambda _: f"<!-- claims -->\n{_lines(table(verdicts(Metrics(root))))}", made)
+    return NUMBER.sub(lambda match: _number(match, root), made)
+
+
+def _table(match: re.Match[str], root: Path) -> str:
+    instruction = match.group(0).split("\n", 1)[0]
+    columns, rows = _selected(match, instruction, root)
+    cells = [_cells(rows, column) for column in columns.values()]
+    return f"{instruction}\n{_lines([list(columns), *zip(*cells, strict=True)])}"
+
+
+def _lines(rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown, of its heading and its rows."""
+    heads, *others = rows
+    return "".join(f"| {' | '.join(line)} |\n" for line in (heads, ["---"] * len(heads), *others))
+
+
+def _number(match: re.Match[str], root: Path) -> str:
+    columns, rows = _selected(match, match["before"], root)
+    if len(rows) > 1:
+        raise InputError(f"{match['before']}: {len(rows)} rows are left, and a number is of one; add conditions")
+    [cell] = _cells(rows, *columns.values())
+    return f"{match['before']}{cell}{match['after']}"
+
+
+def _selected(match: re.Match[str], instruction: str, root: Path) -> tuple[dict[str, str], list[Row]]:
+    """Returns an instruction's columns by their headings, and the rows of its file that its conditions leave."""
+    try:
+        with (root / metrics_path(match["file"])).open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+    except OSError as error:
+        raise InputError(
+            f"{instruction}: {metrics_path(match['file'])}: {error.strerror}; run its study first"
+        ) from error
+    pairs = [column.partition("=")[::2] for column in match["columns"].split(",")]
+    columns = {head.strip(): (column or head).strip() for head, column in pairs}
+    conditions = dict(_condition(part) for part in match["rows"].split(",")) if match["rows"] else {}
+    if "survives" in columns.values():
+        numbered = Metrics(root).rows(match["file"])
+        stand = surviving(numbered)
+        for row, numbers in zip(rows, numbered, strict=True):
+            row["survives"] = "yes" if key_of(numbers) in stand else ""
+    known = set(rows[0]) if rows else set()
+    for name in [*columns.values(), *conditions]:
+        if name not in known:
+            raise InputError(f"{instruction}: the file has no column {name!r} (columns: {', '.join(sorted(known))})")
+    chosen = [row for row in rows if all(row[name] in values for name, values in conditions.items())]
+    if not chosen:
+        raise InputError(f"{instruction}: no row is left; mend the conditions")
+    return columns, chosen
+
+
+def _condition(text: str) -> tuple[str, list[str]]:
+    name, _, values = text.partition("=")
+    return name.strip(), [value.strip() for value in values.split("|")]
+
+
+def _cells(rows: Sequence[Row], column: str) -> list[str]:
+    """Formats a column's numbers with their intervals; a base's gain over itself, 0 by definition, is left empty."""
+    stem, _, unit = column.rpartition("_")
+    if unit not in DIGITS:
+        return [row[column].replace("|", "\\|") for row in rows]
+    numbers = [(row[column], row.get(f"{stem}_interval_{unit}") or "") for row in rows]
+    words = [[word for name, word in row.items() if name.endswith("verdict")] for row in rows]
+    small = all(abs(float(value or 0)) < SMALL for value, _ in numbers)
+    form = f"{'+' if 'gain' in stem or stem.startswith('over_') else ''}.{DIGITS[unit] + 2 * small}f"
+    cells = []
+    for (value, half), said in zip(numbers, words, strict=True):
+        is_base = "base" in said or not said
+        if value == "" or (is_base and form.startswith("+") and float(value) == 0 == float(half or 0)):
+            cells.append("")
+            continue
+        cells.append(f"{float(value):{form}}" + (f" ± {float(half):{form.lstrip('+')}}" if half else ""))
+    return cells
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

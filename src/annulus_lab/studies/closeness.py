@@ -1,0 +1,56 @@
+"""Softmax of a trained encoder: weight and class of the closest rows, and the rank of a view's own row."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from annulus.files.results import Number
+from annulus.methods.critics import scaled
+from annulus.training.embeddings import embeddings
+from annulus.training.loop import Training
+from annulus_lab.studies.information import view_embeddings
+
+HARD, HARDEST = 0.1, 0.01  # shares of the rows: the papers' ball, and the part that a ring leaves out
+CLOSEST = 10  # rows whose class is compared
+
+
+@torch.no_grad()
+def closeness(training: Training, views: int, seed: int) -> dict[str, Number]:
+    """Measures of one view of each of `views` training images against the embeddings of all; means over views.
+
+    hard_weight_percent, hardest_weight_percent: softmax weight of the closest tenth and the closest hundredth of the
+    other rows, at the method's temperature. Near 100, uniform negatives are hard ones.
+    closest_of_class_percent: share of the view's class among the ten closest other rows, where classes are known; a row
+    without a class counts as another class.
+    own_rank_percent: median share of the other rows that are closer than the view's own row; 0 for the closest.
+    With a split into two networks the views of each meet the rows of the other, and the numbers are means.
+
+    Source: Wu et al. 2020, arXiv:2010.02037, Section 3 (a ring leaves out the closest rows); Wu et al. 2020,
+    arXiv:2005.13149, Section 4 (hard negatives).
+    """
+    source, encoder = training.source, training.method.encoder
+    chosen = torch.arange(min(views, len(source))) * len(source) // min(views, len(source))
+    rows = embeddings(encoder, source, training.device).chunk(len(encoder.names), dim=1)
+    (queries,) = view_embeddings(training, source.take(chosen), "closeness views", 1, seed)
+    temperature, labels = training.method.params.temperature, source.labels.to(training.device)
+    measures = [
+        _measures(scaled(query, temperature) @ F.normalize(part, dim=1).T, chosen.to(training.device), labels)
+        for query, part in zip(queries, reversed(rows), strict=True)
+    ]
+    return {name: sum(numbers[name] for numbers in measures) / len(measures) for name in measures[0]}
+
+
+def _measures(scores: Tensor, own: Tensor, labels: Tensor) -> dict[str, float]:
+    """Measures of scores (views, rows), the column of each view's own row (views,), and each row's class (rows,)."""
+    at_own = scores.gather(1, own[:, None])
+    rank = (scores > at_own).sum(dim=1).float().median() / (scores.shape[1] - 1)
+    others = scores.scatter(1, own[:, None], -torch.inf)
+    weights, closest = others.softmax(dim=1).sort(dim=1, descending=True)
+    number = scores.shape[1] - 1
+    hard, hardest = (weights[:, : max(round(share * number), 1)].sum(dim=1).mean() for share in (HARD, HARDEST))
+    known = labels[own] >= 0
+    same = labels[closest[known, : min(CLOSEST, number)]] == labels[own][known, None]
+    numbers = {"hard_weight_percent": hard, "hardest_weight_percent": hardest, "own_rank_percent": rank}
+    if known.any():
+        numbers["closest_of_class_percent"] = same.float().mean()
+    return {name: 100 * value.item() for name, value in numbers.items()}

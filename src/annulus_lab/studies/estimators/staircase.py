@@ -1,0 +1,110 @@
+"""CPC and ML-CPC at several alphas, each with its own critic, under information that rises in steps.
+
+Source: Song and Ermon 2020, arXiv:2007.09852, Figure 3.
+"""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from annulus.device.device import pick_device
+from annulus.device.rng import derive, first_weights, generator
+from annulus.files.results import Number
+from annulus.optim.torch_optimizers import Adam
+from annulus_lab.studies.estimators.bounds import cpc, mlcpc, off_diagonal
+from annulus_lab.studies.estimators.critics import Joint, Separable
+from annulus_lab.studies.estimators.ensembles import Ensemble
+from annulus_lab.studies.estimators.estimators_params import StaircaseParams
+from annulus_lab.studies.estimators.spread import std_over_seeds
+from annulus_lab.studies.estimators.toys import Staircase
+
+BOUNDS = {"CPC": cpc, "ML-CPC": mlcpc}
+
+
+def warnings_for(params: StaircaseParams) -> list[str]:
+    """Warnings of both bounds at the params' alphas, one sentence each."""
+    n, k = params.pairs, params.pairs - 1
+    warnings = [bound(alpha).warning(n, k) for bound in BOUNDS.values() for alpha in params.alphas]
+    return [warning for warning in warnings if warning is not None]
+
+
+def follow(params: StaircaseParams, key: tuple[str, int]) -> Mapping[str, Any]:
+    """Trains a critic for each alpha of (bound, seed), all on the same pairs; returns nats (alphas, steps)."""
+    name, seed = key
+    device = pick_device()
+    toy = Staircase(params.dims, params.information, params.steps_per_level)
+    bounds = [BOUNDS[name](alpha) for alpha in params.alphas]
+    with first_weights(derive(seed, "weights")):
+        critic = _critic(params)
+    critics = Ensemble([critic] * len(bounds)).to(device)
+    optimizer = Adam(critics.parameters(), params.learning_rate, fused=True)
+    draw = generator(seed, "pairs", device=device)
+    estimates = torch.zeros(toy.steps, len(bounds), device=device)
+    for step in range(toy.steps):
+        scores = critics(*toy.at(step).sample(params.pairs, draw), shared=True)
+        values = torch.stack(
+            [bound.estimate(table.diagonal(), off_diagonal(table)) for bound, table in zip(bounds, scores, strict=True)]
+        )
+        optimizer.zero_grad()
+        (-values.sum()).backward()
+        optimizer.step()
+        estimates[step] = values.detach()
+    return {"nats": estimates.T.cpu().contiguous()}
+
+
+def _critic(params: StaircaseParams) -> nn.Module:
+    if params.critic == "joint":
+        return Joint(params.dims, params.hidden, params.layers)
+    return Separable(params.dims, params.hidden, params.layers, params.outputs)
+
+
+def curve(
+    params: StaircaseParams, name: str, alpha: float, nats: Float[Tensor, "seeds steps"]
+) -> list[dict[str, Number]]:
+    """Points of the figure: each is the mean over seeds and over one stretch of steps."""
+    width = params.steps_per_level // params.points
+    means = nats.mean(dim=0).view(-1, width).mean(dim=1).tolist()
+    return [
+        {
+            "series": f"{name}, alpha {alpha:g}",
+            "bound": name,
+            "alpha": alpha,
+            "iteration": (point + 1) * width,
+            "estimate_nats": mean,
+            "information_nats": params.information[point // params.points],
+        }
+        for point, mean in enumerate(means)
+    ]
+
+
+def ends(
+    params: StaircaseParams, name: str, alpha: float, nats: Float[Tensor, "seeds steps"]
+) -> list[dict[str, Number]]:
+    """Rows of each level's last quarter: mean and standard deviation over steps, each with its spread over seeds."""
+    ceiling = BOUNDS[name](alpha).ceiling(params.pairs, params.pairs - 1)
+    rows = []
+    for place, level in enumerate(params.information):
+        its = nats.view(len(nats), len(params.information), -1)[:, place].tolist()  # of each seed
+        last = [nats_of_seed[-(len(nats_of_seed) // 4) :] for nats_of_seed in its]
+        means, stds = map(statistics.fmean, last), map(statistics.pstdev, last)
+        rows.append(
+            {
+                "series": f"{name}, alpha {alpha:g}",
+                "bound": name,
+                "alpha": alpha,
+                "information_nats": level,
+                **_over_seeds("estimate", [*means]),
+                **_over_seeds("std", [*stds]),
+                "ceiling_nats": ceiling,
+                "iterations": len(its[0]),
+            }
+        )
+    return rows
+
+
+def _over_seeds(name: str, nats: Sequence[float]) -> dict[str, Number]:
+    return {f"{name}_nats": statistics.fmean(nats), f"{name}_std_over_seeds_nats": std_over_seeds(nats)}

@@ -1,0 +1,1 @@
+"""Bias and variance of information estimates by the distance of the negatives, with a trained encoder."""

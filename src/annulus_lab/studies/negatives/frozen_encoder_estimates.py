@@ -1,0 +1,43 @@
+"""Information estimates with a frozen encoder: bias and variance over draws of the negatives."""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from annulus.device.rng import generator
+from annulus.evals.intervals import over_seeds
+from annulus.files.results import Number
+from annulus.training.loop import Training
+from annulus.views.recipe import augment
+from annulus_lab.studies.estimators.spread import Spread
+from annulus_lab.studies.information import class_balanced_rows
+from annulus_lab.studies.outcomes import with_interval
+
+
+@torch.no_grad()
+def score(training: Training, queries: int, seed: int) -> tuple[Float[Tensor, "q n"], Int[Tensor, "q"]]:
+    """Scores of one view of each of `queries` images with the whole memory bank, and each query's own column.
+
+    Encoder and temperature are those of the training.
+    """
+    method, device = training.method.eval(), training.device
+    self_index = class_balanced_rows(training.source.labels, min(queries, len(training.source)))
+    views = augment(
+        training.images.take(self_index),
+        training.settings.views,
+        method.encoder.view_size,
+        generator(seed, "queries"),
+        sizes=training.images.image_sizes(self_index),
+    )
+    [critic], [bank] = method.critics, method.banks
+    return critic(method.encoder(views), bank.rows).table, self_index.to(device)
+
+
+def row(series: str, k: int, seeds: Sequence[Spread]) -> dict[str, Number]:
+    """Row of means over seeds with their intervals."""
+    cells: dict[str, Number] = {"series": series, "k": k, "seeds": len(seeds)}
+    for name, values in zip(Spread._fields, zip(*seeds, strict=True), strict=True):
+        cells |= with_interval(f"{name}_nats", over_seeds(values))
+    return cells

@@ -1,0 +1,116 @@
+"""Hours of a preset, from its timed runs or from images per second of ResNet-18, both in metrics/.
+
+The seconds of a timed run include its probes. Otherwise pretraining alone with ResNet-18 takes
+
+    epochs * images * networks * (view_size / 32)^2 / images_per_second
+
+since a convolution's work is proportional to the pixels. The images per second at 32 pixels are in metrics/benchmarks.
+A preset without a timed run and with another network has no hours.
+"""
+
+import csv
+import io
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from annulus.errors import InputError
+from annulus.files.regular import read_text
+from annulus.files.results import read_metrics
+from annulus_lab.config.all_params import AllParams
+from annulus_lab.studies.presets.preset import Preset, Presets
+
+LOOKS = "metrics/searches/cifar10_algorithms.csv"
+BENCHMARKS = "metrics/benchmarks"
+CIFAR_IMAGES = 50_000  # training images of CIFAR-10
+
+
+def hours(root: Path, presets: Presets, preset: Preset) -> str:
+    """Line with the hours of all seeds of a preset in sequence, the machine and the source; or that they are unknown.
+
+    Raises:
+        InputError: when a file of metrics is damaged.
+    """
+    params, seeds = presets.params(preset), len(presets.seeds)
+    timed = _timed_runs(root, presets, preset) or _resnet18(root, params)
+    if timed is None:
+        return f"hours: not known; no such run was timed ({BENCHMARKS}, {LOOKS})"
+    seconds, machine, source = timed
+    per_seed = f"{_two_digits(seconds)} s" if seconds < 3600 else f"{_two_digits(seconds / 3600)} h"
+    return f"hours: {_two_digits(seeds * seconds / 3600)} on {machine}: {seeds} seeds, {per_seed} each ({source})"
+
+
+def _timed_runs(root: Path, presets: Presets, preset: Preset) -> tuple[float, str, str] | None:
+    """Seconds of a whole run, its machine and its source; None if no run of the study at its scale was timed."""
+    if any(key.endswith("pretrain.epochs") for key in preset.settings):  # an untrained network's row
+        return None
+    match presets.name, presets.scale:
+        case "algorithms", "demo":
+            timed = _metrics(root / BENCHMARKS / "sweep.json")
+            if not timed:
+                return None
+            mean = f"mean of {timed['runs']} runs of six rows, {BENCHMARKS}/sweep.json"
+            return timed["runs_own_seconds"] / timed["runs"], f"one core of {timed['processor']}", mean
+        case "cifar10_algorithms", "demo":
+            # Runs with another temperature or share count too: these settings cost no time.
+            looks = [float(row["seconds"]) for row in _rows(root / LOOKS) if row["row"] == preset.row]
+            if not looks:
+                return None
+            return median(looks), "a processor that the file does not name", f"median of {len(looks)} runs, {LOOKS}"
+    return None
+
+
+def _resnet18(root: Path, params: AllParams) -> tuple[float, str, str] | None:
+    """Seconds of a pretraining by the module's formula, its machine and the formula; None for other networks."""
+    backbone = params.get("backbones.${backbone}")
+    images = _images(params)
+    if backbone.architecture != "resnet18" or images is None:
+        return None
+    stem = f"{backbone.stem}_stem"
+    if params.method == "ir":
+        file, speed = "step", f"{stem}_bare_images_per_second"
+        share = f"{stem}_{'uniform' if params.sampler == 'uniform' else 'ring'}_percent_of_bare"
+    else:
+        file, speed, share = "methods", f"{params.method}_{stem}_images_per_second", None
+    timed = _metrics(root / BENCHMARKS / f"{file}.json")
+    if speed not in timed:
+        return None
+    rate = timed[speed] * (timed[share] / 100 if share else 1)
+    size, epochs = params.get("datasets.${dataset}").view_size, params.get("scales.${scale}.pretrain").epochs
+    networks = 1 if params.split == "none" else 2
+    larger = (size / timed["pixels"]) ** 2
+    machine = f"{timed['threads']} cores of {timed['processor']}"
+    formula = (
+        f"pretraining alone: {epochs} epochs * {images} images * {networks} network{'s' * (networks > 1)} * "
+        f"({size} / {timed['pixels']} px)^2 / {rate:.0f} images/s of {BENCHMARKS}/{file}.json"
+    )
+    return epochs * images * networks * larger / rate, machine, formula
+
+
+def _images(params: AllParams) -> int | None:
+    """Training images without the validation part; None if the settings do not give their number."""
+    prepared, dataset = params.get("scales.${scale}.prepare"), params.get("datasets.${dataset}")
+    images = prepared.train_images
+    if images is None:
+        images = (
+            CIFAR_IMAGES if "cifar10" in (params.dataset, Path(dataset.root).name.removesuffix("_images")) else None
+        )
+    return None if images is None else images - round(images * dataset.validation_fraction)
+
+
+def _metrics(path: Path) -> dict[str, Any]:
+    return read_metrics(path) if path.exists() else {}
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    if not path.exists():
+        return []
+    rows = list(csv.DictReader(io.StringIO(read_text(path))))
+    if rows and not {"row", "seconds"} <= rows[0].keys():
+        raise InputError(f"{path} has no columns row and seconds; take the file from git: git checkout {path}")
+    return rows
+
+
+def _two_digits(number: float) -> str:
+    """Number with two digits, or all digits before the point."""
+    return f"{number:.0f}" if number >= 10 else f"{number:.2g}"

@@ -1,0 +1,1 @@
+"""Two spirals seen through noise: the effect of the noise on their separation."""
