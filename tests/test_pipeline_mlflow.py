@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import time
 from contextlib import closing, contextmanager, nullcontext
+from dataclasses import asdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -26,6 +27,8 @@ from annulus.encoders.saved import load_encoder, save_encoder
 from annulus.errors import InputError
 from annulus_lab import export
 from annulus_lab.pipeline import mlflow_artifacts, mlflow_page, mlflow_send
+from annulus_lab.pipeline.provenance import StageRecord
+from annulus_lab.pipeline.variants import NUMBERS, STAGES
 
 SOURCE = Path(mlflow_send.__file__).parents[2]
 
@@ -375,6 +378,24 @@ def test_a_run_has_its_data_set_with_digest_and_size(checkout):
     ((dataset,),) = [[each.dataset for each in run.inputs.dataset_inputs]]
     assert (dataset.name, dataset.digest) == ("shapes", "db4768bde3c61d17")
     assert json.loads(dataset.profile) == {"classes": 3, "train_images": 3600}
+
+
+@pytest.mark.parametrize(("edited", "milliseconds"), [(None, 15_000), ("knn", 1)])
+def test_a_run_takes_as_long_as_the_stages_that_made_its_numbers(checkout, edited, milliseconds):
+    records = Path(".annulus/runs")
+    records.mkdir(parents=True)
+    for seconds, stage in enumerate(STAGES, start=1):
+        content = Path(NUMBERS[stage]).read_bytes() if Path(NUMBERS[stage]).exists() else b""
+        digest = "another" if stage == edited else hashlib.sha256(content).hexdigest()
+        files = {f"data/main/numbers/{stage}.json": digest}
+        fields = {"started": 1.0, "processor": "", "cores": 1, "gpus": [], "torch": None, "commit": None}
+        record = StageRecord(stage=stage, seconds=float(seconds), experiment=None, files=files, **fields)
+        (records / f"{stage}.json").write_text(json.dumps(asdict(record)))
+    mlflow_send.send()
+    (run, seeds), *_ = tree()[1]
+    assert run.info.end_time - run.info.start_time == milliseconds
+    assert run.info.end_time == pytest.approx(Path("metrics/summary.json").stat().st_mtime * 1000, abs=2)
+    assert {seed.info.start_time for seed in seeds.values()} == {run.info.start_time}
 
 
 def test_the_picture_and_the_encoders_are_sent_where_they_are_asked_for(checkout, monkeypatch):

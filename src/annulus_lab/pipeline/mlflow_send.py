@@ -249,7 +249,8 @@ def _keep(client: MlflowClient, experiment: str, known: Mapping[str, Run], varia
     def get_or_create(name: str, digest: str, numbers: Mapping[str, Number], **more: str) -> Run:
         run_tags = tags | {_name(key): text[:VALUE_LIMIT] for key, text in numbers.items() if isinstance(text, str)}
         run_tags = {tag: text for tag, text in run_tags.items() if text} | more | {"annulus.digest": digest}
-        return known.get(digest) or client.create_run(experiment, round(variant.modified * 1000), run_tags, name)
+        started = round((variant.modified - variant.seconds) * 1000)
+        return known.get(digest) or client.create_run(experiment, started, run_tags, name)
 
     run = get_or_create(variant.name, variant.digest, variant.numbers)
     if run.info.status == "FINISHED" or run.info.lifecycle_stage == "deleted":
@@ -262,7 +263,7 @@ def _keep(client: MlflowClient, experiment: str, known: Mapping[str, Run], varia
     dataset = _dataset(variant)
     if dataset is not None and not (run.inputs and run.inputs.dataset_inputs):
         client.log_inputs(run.info.run_id, [DatasetInput(dataset)])
-    _log(client, run, variant.params, variant.numbers, variant.curves)
+    _log(client, run, variant.params, variant.numbers, variant.curves, round(variant.seconds * 1000))
     return True
 
 
@@ -292,8 +293,12 @@ def _log(
     params: Mapping[str, str],
     numbers: Mapping[str, Number],
     curves: Mapping[str, Curve],
+    milliseconds: int = 0,
 ) -> None:
-    """Adds content to a run and ends it. A second call writes the same content, since the times are the run's."""
+    """Adds content to a run and ends it. A second call writes the same content, since the times are the run's.
+
+    `milliseconds`: the duration that MLflow shows.
+    """
     started, last = run.info.start_time, max((epoch for curve in curves.values() for epoch, _ in curve), default=0)
     metrics = [Metric(_name(name), x, started, epoch) for name, curve in curves.items() for epoch, x in curve]
     # One millisecond after a curve's last point, so that the table shows the number.
@@ -302,7 +307,7 @@ def _log(
     for at in range(max(len(run_params) // 100, len(metrics) // 900) + 1):  # MLflow's limits of one request
         part = metrics[900 * at : 900 * at + 900], run_params[100 * at : 100 * at + 100]
         client.log_batch(run.info.run_id, *part)
-    client.set_terminated(run.info.run_id, "FINISHED", started + 1)
+    client.set_terminated(run.info.run_id, "FINISHED", started + max(milliseconds, 1))
 
 
 def _name(name: str) -> str:

@@ -21,6 +21,7 @@ from annulus.errors import InputError
 from annulus.files.results import Number
 from annulus.running.checkout import git
 from annulus_lab.config.sections import SELECTOR_SECTIONS
+from annulus_lab.pipeline.provenance import StageRecord, stage_records
 from annulus_lab.pipeline.revision import WORKSPACE, RevisionFiles, objects, settled, workspace
 from annulus_lab.pipeline.stale import flat
 
@@ -42,7 +43,8 @@ class Variant:
     """Results of a variant. Names of a stage's numbers and curves begin with the stage: `knn/top1_percent`.
 
     `numbers` holds the headline numbers with their intervals, `seeds` the numbers of each seed. `curves` holds means
-    over seeds, `seed_curves` the curves of each seed. `modified` is in seconds since 1970.
+    over seeds, `seed_curves` the curves of each seed. `modified` is in seconds since 1970. `seconds` is the time of the
+    stages that measured; 0 if this machine's records are of other numbers.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Variant:
     curves: dict[str, Curve]
     seeds: dict[str, dict[str, Number]]
     seed_curves: dict[str, dict[str, Curve]]
+    seconds: float = 0.0
 
     @property
     def digest(self) -> str:
@@ -70,6 +73,7 @@ def variants(root: Path) -> tuple[list[Variant], list[str]]:
     by_digest: dict[str, Variant] = {}
     faults, places = [], [place for place in _places(root) if SUMMARY in place.files]
     head = git("rev-parse", "--verify", "-q", "HEAD", folder=root)
+    records = {record.stage: record for record in stage_records(root)}
     base: dict[str, str] | None = None
     with suppress(*WRONG):
         base = next((_params(one.files) for one in places if one.commit == head and one.name != WORKSPACE), None)
@@ -77,7 +81,8 @@ def variants(root: Path) -> tuple[list[Variant], list[str]]:
         try:
             params = _params(place.files)
             name = " ".join([place.name, *([] if base is None else _differences(params, base))])
-            one = Variant(name, place.commit, place.experiment, place.modified, params, *_measured(place.files))
+            measured, seconds = _measured(place.files), _seconds(place.files, records)
+            one = Variant(name, place.commit, place.experiment, place.modified, params, *measured, seconds)
             by_digest.setdefault(one.digest, one)
         except WRONG as error:
             faults.append(f"{place.name}: {reason(error)}")
@@ -203,6 +208,17 @@ def _measured(files: Mapping[str, bytes]) -> tuple[Any, ...]:
     texts = [{pair for pair in seed_numbers.items() if isinstance(pair[1], str)} for seed_numbers in seeds.values()]
     numbers |= dict(set.intersection(*texts)) if texts else {}  # text that all seeds share: the processor
     return numbers, means, seeds, seed_curves
+
+
+def _seconds(files: Mapping[str, bytes], records: Mapping[str, StageRecord]) -> float:
+    total = 0.0
+    for stage in STAGES:
+        digest = hashlib.sha256(files.get(NUMBERS[stage], b"")).hexdigest()
+        record = records.get(stage)
+        if record is None or record.files.get(f"data/main/numbers/{stage}.json") != digest:
+            return 0.0
+        total += record.seconds
+    return total
 
 
 def _check(files: Mapping[str, bytes]) -> None:
