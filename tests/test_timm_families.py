@@ -154,7 +154,8 @@ def keys_equal_queries(family):
         expected[rows] = F.normalize(query(images[rows]), dim=1)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
     torch.testing.assert_close([*halves.encoder.buffers()], [*query.buffers()], rtol=1e-4, atol=1e-4)
-    assert torch.equal(whole.encoder.network(images), query(images))
+    # A processor may round by where the weights of a copy lie in memory: by 4e-6 on a Xeon.
+    torch.testing.assert_close(whole.encoder.network(images), query(images), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("family", FEW)
