@@ -17,4 +17,4 @@ def test_a_number_that_differs_has_its_mean_and_interval_and_each_seed_s_value()
 
 
 def test_one_seed_has_no_interval_and_no_columns_of_seeds():
-    assert texts(of_seeds("", {"50": {"a": 1.5}})) == [["a", "1.5", "", ""]]
+    assert texts(of_seeds("", {"50": {"a": 1.5}})) == [["a", "1.500", "", ""]]
