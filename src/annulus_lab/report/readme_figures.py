@@ -2,6 +2,7 @@
 
 `known-information`: every bound where the information is known; what counts is on which side of the diagonal an
 estimate lies. `law`: the report's figure of when harder negatives help, on real images.
+`later`: gains of what came after the five papers.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from annulus.errors import InputError
 from annulus.files.results import write_text
 from annulus_lab.pipeline.projects import metrics_path
 from annulus_lab.report.figures.drawing import INK, SERIES, Row, grouped, numbers, svg
+from annulus_lab.report.figures.later import ROWS, later
 from annulus_lab.report.figures.law import REAL, law
 from annulus_lab.report.papers.metrics import Broken, Metrics, Missing
 
@@ -108,6 +110,7 @@ FIGURES = {
         partial(law, REAL),
         "What harder negatives gain over uniform ones, by how much of the softmax's weight the closest tenth hold",
     ),
+    "later": Front((ROWS,), later, "What losses, samplers and positives after the five papers gain over IR"),
 }
 
 
