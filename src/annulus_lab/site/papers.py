@@ -15,7 +15,7 @@ from annulus_lab.report.page.content import Paper, papers_of
 from annulus_lab.report.page.markdown import claims, not_run, run
 from annulus_lab.report.papers.comparison import compare, load_figures, load_tables
 from annulus_lab.report.papers.metrics import Metrics
-from annulus_lab.studies.presets.preset import Preset, Presets, overrides
+from annulus_lab.report.presets.preset import Preset, Presets, overrides
 from annulus_lab.studies.study import OwnStudy
 
 
