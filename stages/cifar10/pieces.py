@@ -1,6 +1,7 @@
 """Rows in pieces of minutes, on a machine without DVC, MLflow and network: `python stages cifar10/pieces ARCHIVE OUT`.
 
-Call it again until all runs are done. Each run resumes; a finished run comes from .annulus. OUT gets a study's metrics.
+pieces.yaml has what runs. Call it again until all runs are done. Each run resumes; a finished run comes from .annulus.
+OUT gets a study's metrics, and after the last run its table.
 """
 
 import argparse
@@ -12,9 +13,11 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from annulus_lab.config.tree import parse_tree, read_tree
 
+GOES_ON = "continues with the next call"
 STAGES, WORK, IMAGES = Path(__file__).resolve().parents[1], Path("data/cifar10_pieces"), Path("data/cifar10_images")
 
 
@@ -22,7 +25,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("archive", type=Path, help="a tar of train/CLASS/*.jpg and test/CLASS/*.jpg")
     parser.add_argument("out", type=Path)
-    parser.add_argument("runs", nargs="*", default=["IR-nce/0", "MoCo/0", "RING+anneal/0", "MoCoRing/0"])
+    parser.add_argument("runs", nargs="*", help="ROW/SEED (default: all of pieces.yaml)")
     parser.add_argument("--seconds", type=float, default=480, help="of this call (default: 480)")
     parser.add_argument("--set", type=lambda text: parse_tree(text, "--set"), default={}, help="as {scale: cpu}")
     arguments, start = parser.parse_args(), time.monotonic()
@@ -32,29 +35,39 @@ def main() -> None:
         except (OSError, TypeError) as error:  # before 3.11.4 Python has no such filter
             parser.error(f"cannot unpack {arguments.archive} as a tar (with Python 3.11.4 or newer): {error}")
         IMAGES.with_suffix(".part").rename(IMAGES)
-    study, changed = read_tree(STAGES / "cifar10/params.yaml"), WORK.with_suffix(".yaml")  # JSON is YAML too
-    changed.write_text(json.dumps(study | {"scale": "gpu"} | arguments.set), encoding="utf-8")
+    study, changed = study_of_pieces() | arguments.set, WORK.with_suffix(".yaml")  # JSON is YAML too
+    changed.write_text(json.dumps(study), encoding="utf-8")
     run("cifar10/settings", params="params.yaml", study=changed, settings=WORK / "settings")
     described = WORK / "settings/images.json"
     images = WORK / f"images-{hashlib.sha256(described.read_bytes()).hexdigest()[:16]}"  # other settings, other images
     if not (images / "test.safetensors").exists():
         run("study_images", settings=described, images=images)
+    runs = arguments.runs or [f"{row}/{seed}" for seed in study["seeds"] for row in study["rows"]]
     with ThreadPoolExecutor(2) as pool:  # a single run does not fill a GPU
-        print(
-            "\n".join(
-                pool.map(lambda name: piece(start + arguments.seconds, images, arguments.out, name), arguments.runs)
-            )
-        )
+        done = list(pool.map(lambda name: piece(start + arguments.seconds, images, arguments.out, name), runs))
+    print("\n".join(f"{name}: {'done' if one else GOES_ON}" for name, one in zip(runs, done, strict=True)))
+    if not arguments.runs and all(done):
+        out = {name: arguments.out / name for name in ("rows", "right")}
+        tables = {name: arguments.out / f"{name}.csv" for name in ("table", "pairs")}
+        run("algorithms/table", settings=WORK / "settings/table.json", **out, **tables)
 
 
-def piece(until: float, images: Path, out: Path, name: str) -> str:
+def study_of_pieces() -> dict[str, Any]:
+    """The study's parameters with the changes of pieces.yaml."""
+    study, changes = (read_tree(STAGES / f"cifar10/{name}.yaml") for name in ("params", "pieces"))
+    scales = study["scales"] | {name: study["scales"][name] | own for name, own in changes["scales"].items()}
+    return study | changes | {"defaults": study["defaults"] | changes["defaults"], "scales": scales}
+
+
+def piece(until: float, images: Path, out: Path, name: str) -> bool:
+    """Runs a piece of a run until a time; returns True if the run is done."""
     results = {"metrics": out / f"rows/{name}.json", "right": out / f"right/{name}.json"}
     inputs = {"settings": WORK / f"settings/rows/{name}.json", "images": images}
     try:
         run("algorithms/train", until - time.monotonic(), **inputs, **results)
     except subprocess.TimeoutExpired:
-        return f"{name}: continues with the next call"
-    return f"{name}: done"
+        return False
+    return True
 
 
 def run(stage: str, seconds: float | None = None, **paths: object) -> None:

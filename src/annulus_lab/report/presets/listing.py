@@ -1,7 +1,6 @@
 """`annulus presets`: lists the papers' tables, the rows of one table, or a study's rows of the tables."""
 
 import argparse
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -28,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         text = rows_as_text(TablePresets(root), arguments.table)
     else:
         metrics = Metrics(root)
-        text = tables_as_text(table_states(root, TablePresets(root), compare(metrics), verdicts(metrics)))
+        text = tables_as_text(table_states(root, compare(metrics), verdicts(metrics)))
         text += "\n\nannulus presets TABLE lists the rows of a table"
     print(text)
     print('\nannulus preset "NAME" prints the command of a row, and its hours')
@@ -51,9 +50,7 @@ def tables_as_text(states: Sequence[TableState]) -> str:
         if state.direction:
             size = f"; size on the paper's own data: {state.size}" if state.size else ""
             lines.append(f"    claims, direction: {state.direction}{size}")
-        lines.append(f"    {state.ways}; hours of each: {state.hours}")
-        if state.first:
-            lines.append(f"    annulus preset {shlex.quote(state.first)}")
+        lines += [f"    {line}" for line in (str(state.commands), state.commands.line) if line]
         blocks.append("\n".join(lines))
     return "\n".join(blocks)
 
