@@ -95,8 +95,8 @@ def test_all_pieces_run_to_their_table(archive, tmp_path, monkeypatch):
 
 def test_pieces_are_two_seeds_of_uniform_and_ring_on_a_gpu_at_the_studies_temperature(tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
-    (tmp_path / "study.yaml").write_text(json.dumps(script("stages/cifar10/pieces.py").study_of_pieces()))
-    files = script("stages/cifar10/settings.py").main(Study(ROOT / "params.yaml", tmp_path / "study.yaml"))
+    own = Study(stated_params(tmp_path / "root.yaml"), ROOT / "stages/cifar10/pieces.yaml")
+    files = script("stages/cifar10/settings.py").main(own)
     runs = {name: file["run"] for name, file in files.items() if name.startswith("rows/")}
     assert runs.keys() == {f"rows/{row}/{seed}" for row in ("IR-nce", "RING+anneal") for seed in (100, 101)}
     for run in runs.values():

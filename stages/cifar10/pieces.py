@@ -13,11 +13,9 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 from annulus_lab.config.tree import parse_tree, read_tree
 
-GOES_ON = "continues with the next call"
 STAGES, WORK, IMAGES = Path(__file__).resolve().parents[1], Path("data/cifar10_pieces"), Path("data/cifar10_images")
 
 
@@ -35,8 +33,9 @@ def main() -> None:
         except (OSError, TypeError) as error:  # before 3.11.4 Python has no such filter
             parser.error(f"cannot unpack {arguments.archive} as a tar (with Python 3.11.4 or newer): {error}")
         IMAGES.with_suffix(".part").rename(IMAGES)
-    study, changed = study_of_pieces() | arguments.set, WORK.with_suffix(".yaml")  # JSON is YAML too
-    changed.write_text(json.dumps(study), encoding="utf-8")
+    study, changed, out = read_tree(STAGES / "cifar10/pieces.yaml"), WORK.with_suffix(".yaml"), arguments.out
+    study |= arguments.set
+    changed.write_text(json.dumps(study), encoding="utf-8")  # JSON is YAML too
     run("cifar10/settings", params="params.yaml", study=changed, settings=WORK / "settings")
     described = WORK / "settings/images.json"
     images = WORK / f"images-{hashlib.sha256(described.read_bytes()).hexdigest()[:16]}"  # other settings, other images
@@ -44,30 +43,21 @@ def main() -> None:
         run("study_images", settings=described, images=images)
     runs = arguments.runs or [f"{row}/{seed}" for seed in study["seeds"] for row in study["rows"]]
     with ThreadPoolExecutor(2) as pool:  # a single run does not fill a GPU
-        done = list(pool.map(lambda name: piece(start + arguments.seconds, images, arguments.out, name), runs))
-    print("\n".join(f"{name}: {'done' if one else GOES_ON}" for name, one in zip(runs, done, strict=True)))
-    if not arguments.runs and all(done):
-        out = {name: arguments.out / name for name in ("rows", "right")}
-        tables = {name: arguments.out / f"{name}.csv" for name in ("table", "pairs")}
-        run("algorithms/table", settings=WORK / "settings/table.json", **out, **tables)
+        said = list(pool.map(lambda name: piece(start + arguments.seconds, images, out, name), runs))
+    print("\n".join(said))
+    if not arguments.runs and all(line.endswith(": done") for line in said):
+        paths = {"rows": out / "rows", "right": out / "right", "table": out / "table.csv", "pairs": out / "pairs.csv"}
+        run("algorithms/table", settings=WORK / "settings/table.json", **paths)
 
 
-def study_of_pieces() -> dict[str, Any]:
-    """The study's parameters with the changes of pieces.yaml."""
-    study, changes = (read_tree(STAGES / f"cifar10/{name}.yaml") for name in ("params", "pieces"))
-    scales = study["scales"] | {name: study["scales"][name] | own for name, own in changes["scales"].items()}
-    return study | changes | {"defaults": study["defaults"] | changes["defaults"], "scales": scales}
-
-
-def piece(until: float, images: Path, out: Path, name: str) -> bool:
-    """Runs a piece of a run until a time; returns True if the run is done."""
+def piece(until: float, images: Path, out: Path, name: str) -> str:
     results = {"metrics": out / f"rows/{name}.json", "right": out / f"right/{name}.json"}
     inputs = {"settings": WORK / f"settings/rows/{name}.json", "images": images}
     try:
         run("algorithms/train", until - time.monotonic(), **inputs, **results)
     except subprocess.TimeoutExpired:
-        return False
-    return True
+        return f"{name}: continues with the next call"
+    return f"{name}: done"
 
 
 def run(stage: str, seconds: float | None = None, **paths: object) -> None:
