@@ -16,7 +16,7 @@ from annulus_lab.config.tree import read_tree
 from annulus_lab.report.papers.comparison import agrees, load_tables
 from annulus_lab.report.presets import hours, line, listing
 from annulus_lab.report.presets.h200 import STEPS, estimate, multiply_adds
-from annulus_lab.report.presets.overview import Commands, TableState
+from annulus_lab.report.presets.overview import Commands, TableState, table_commands
 from annulus_lab.report.presets.tables import TablePresets, load_entries, row_name
 from annulus_lab.studies.detection.tasks import task_settings
 from annulus_lab.studies.study import OwnStudy
@@ -239,6 +239,15 @@ def test_the_overview_names_what_ran_and_the_rest_by_command_and_hours():
         "    3 commands, 1 row without; hours of each: at least 2 to 4 h of an NVIDIA H200",
         "    annulus preset 'ring.table0/a, b'",
     ]
+
+
+def test_the_commands_of_a_table_are_at_the_papers_scale_and_name_what_is_not_known(checkout):
+    commands = table_commands(checkout)
+    assert commands["ring.table1a"].line == "annulus preset ring.table1a/IR --scale paper"
+    assert commands["ring.table1b"].line == "annulus preset ring.table1b/IR"
+    assert commands["infomin.table11a"].hours.endswith(" h of an NVIDIA H200 and a detector's, not known")
+    assert commands["infomin.table12a"].hours.endswith(" h of an NVIDIA H200 and about 17 h of 8 NVIDIA V100")
+    assert (commands["infomin.table12a"].count, commands["infomin.table12a"].without) == (1, 1)
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from annulus_lab.report.papers.comparison import Comparison
 from annulus_lab.report.papers.tables import setting_of
 from annulus_lab.report.presets.h200 import STEPS
 from annulus_lab.report.presets.hours import H200, V100, detector_hours, pretraining
-from annulus_lab.report.presets.tables import TablePresets, TableRow
+from annulus_lab.report.presets.tables import SCALE, TablePresets, TableRow
 
 SIZES = ("held", "refuted", "undecided")
 READ = ("params.yaml", "stages/algorithms/params.yaml", "stages/detection/params.yaml", STEPS)
@@ -27,11 +27,13 @@ class Commands:
     count: int
     without: int  # rows that have no command
     hours: str
+    scale: str | None = None  # that `annulus preset` needs: of a row that runs at other scales too
 
     @property
     def line(self) -> str:
         """Command that prints the first of them."""
-        return "" if self.first is None else f"annulus preset {shlex.quote(self.first)}"
+        scale = "" if self.scale is None else f" --scale {self.scale}"
+        return "" if self.first is None else f"annulus preset {shlex.quote(self.first)}{scale}"
 
     def __str__(self) -> str:
         without = f", {self.without} row{'s' * (self.without > 1)} without" if self.without else ""
@@ -103,8 +105,11 @@ def _commands(root: Path, presets: TablePresets, rows: Sequence[TableRow]) -> Co
         for hours, about, machine in ((trained, "at least", H200), (detected, "about", V100))
         if hours
     ]
+    if len(detected) < sum(row.study == "detection" for row in ready):
+        parts.append("a detector's, not known")
     first = ready[0].name if ready else None
-    return Commands(first, len(ready), len(rows) - len(ready), " and ".join(parts) or "not known")
+    scale = SCALE if first in presets.main.all else None
+    return Commands(first, len(ready), len(rows) - len(ready), " and ".join(parts) or "not known", scale)
 
 
 def _counted(found: Sequence[str], order: Sequence[str]) -> str:
