@@ -31,3 +31,5 @@ def test_settings_that_do_not_fit_together_are_refused():
         detector_params(normalisation="batch")
     with pytest.raises(InputError, match="outputs: keypoints with neck: c4 is not built; take neck: fpn"):
         detector_params(outputs="keypoints", neck="c4")
+    with pytest.raises(InputError, match="cascade: true with neck: c4 is not built; take neck: fpn"):
+        detector_params(cascade=True, neck="c4")

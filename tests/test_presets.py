@@ -17,9 +17,9 @@ from annulus_lab.config.file import checked, load_params
 from annulus_lab.config.resolved import IMAGES, RUN, resolved
 from annulus_lab.config.tree import read_tree
 from annulus_lab.report.papers.comparison import load_tables
-from annulus_lab.studies.presets import line, listing
-from annulus_lab.studies.presets.hours import hours
-from annulus_lab.studies.presets.preset import Presets, studies
+from annulus_lab.report.presets import line, listing
+from annulus_lab.report.presets.hours import hours
+from annulus_lab.report.presets.preset import Presets, studies
 from annulus_lab.studies.study import Study
 
 SETTINGS = {"algorithms": "algorithms", "cifar10_algorithms": "algorithms", "cifar10": "cifar10"}
@@ -213,7 +213,7 @@ def test_an_edited_params_yaml_gets_the_line_that_it_needs(tmp_path, checkout):
         edited.replace("    jitter:\n      probability: 0.8", "    jitter:\n      probability: 0.7", 1)
     )
     presets = Presets(tmp_path)
-    changes = presets.changes(presets.find("ring.table1a/IRing"))
+    changes = presets.changes(presets.params(presets.find("ring.table1a/IRing")))
     assert changes["sampler"] == "ring"
     presets = Presets(checkout)
     presets.tree = read_tree(tmp_path / "params.yaml")  # the study's view of the file as it was
@@ -230,7 +230,9 @@ def test_a_near_miss_is_one_sentence(capsys, checkout):
     for words, sentence in (
         (["ring.table1a/IRng"], r"no preset 'ring\.table1a/IRng'; did you mean 'ring\.table1a/IRing'\?"),
         (["mocoring"], r"no preset 'mocoring'; did you mean 'ring\.table1a/MoCoRing'\?"),
-        (["x"], r"no preset 'x' \(`annulus presets` lists all 52\)"),
+        (["x"], r"no preset 'x' \(`annulus presets` lists the tables\)"),
+        (["x", "--study", "algorithms"], r"no preset 'x' \(52 of algorithms\)"),
+        (["infomin.table14/Exemplar"], r"Exemplar has no command: not a contrastive method, and annulus has none"),
         (["x", "--study", "cifar"], r"'cifar' is not a study with the papers' tables; did you mean 'cifar10'\?"),
         (["x", "--scale", "papr"], r"'papr' is none of tiny, demo, paper; did you mean 'paper'\?"),
     ):
@@ -241,7 +243,7 @@ def test_a_near_miss_is_one_sentence(capsys, checkout):
 
 
 def test_the_list_has_every_row_of_the_tables_in_100_columns(capsys, checkout):
-    listing.main(["--root", str(checkout)])
+    listing.main(["--root", str(checkout), "--study", "algorithms"])
     printed = capsys.readouterr().out.splitlines()
     assert max(map(len, printed)) <= 100
     tables = read_tree(checkout / "stages/algorithms/params.yaml")["tables"]

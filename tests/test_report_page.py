@@ -8,6 +8,7 @@ import hashlib
 import itertools
 import json
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -21,12 +22,13 @@ from annulus_lab.compare.escaped import code, safe, ticks
 from annulus_lab.pipeline.projects import metrics_path
 from annulus_lab.report.claims.verdicts import VERDICTS
 from annulus_lab.report.command import main
-from annulus_lab.report.page.content import confusion, gather
+from annulus_lab.report.page.content import confusion, gather, papers_of
 from annulus_lab.report.page.html import html
-from annulus_lab.report.page.markdown import markdown
+from annulus_lab.report.page.markdown import markdown, not_run
 from annulus_lab.report.page.sections import Empty
 from annulus_lab.report.papers.comparison import ComparedRow, Comparison, load_tables
 from annulus_lab.report.papers.tables import MINUS, Column, Table, number, of_comparison
+from annulus_lab.report.presets.overview import Commands
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 SECTIONS = ["gain", "real", "law", "claims", "tables", "comparison", "long", "main", "curves", "diagnostics",
@@ -85,6 +87,19 @@ def test_an_empty_folder_gives_every_section_with_the_command_that_fills_it(tmp_
     theorems = empty.counts["asserted by a test"]
     assert empty.counts == {"asserted by a test": theorems, "not run": len(empty.verdicts) - theorems}
     assert all(each.comparison.status == "not run" for paper in empty.papers for each in paper.tables)
+
+
+def test_a_table_stands_beside_its_commands_and_their_hours(report):
+    found = Commands("infomin.table3/g(RGB)", 4, 1, "at least 2 to 4 h of an NVIDIA H200")
+    said = "At the paper's scale: 4 commands, 1 row without; hours of each: at least 2 to 4 h of an NVIDIA H200"
+    tables = {each.comparison.table.id: each.comparison for paper in report.papers for each in paper.tables}
+    papers = papers_of(tables.values(), report.verdicts, {"infomin.table3": found, "ring.table1a": found})
+    assert f"  - Table 3: STL-10 classification, learned views with larger backbones. {said} (`{found.line}`)." in (
+        not_run(next(paper for paper in papers if paper.key == "infomin")).splitlines()
+    )
+    page = " ".join(Parsed(html(replace(report, papers=papers))).text)
+    assert page.count(said.removeprefix("At the paper's scale: ")) == 2
+    assert page.count("annulus preset 'infomin.table3/g(RGB)'") == 2
 
 
 def test_numbers_of_every_part_are_in_both_formats(page, text, report):

@@ -223,6 +223,12 @@ def test_an_edit_of_a_sampler_reruns_the_rows_that_have_it_and_no_other(dependen
     law = read_yaml(ROOT / "stages/law/params.yaml")["parts"]
     expected |= {f"law:part@{part}" for part, own in law.items() if "cave" in own["series"]}
     expected |= {"embedded_law:part@ir-256"}
+    further = read_yaml(ROOT / "stages/cifar10_transfer/params.yaml")["encoders"]
+    expected |= {
+        f"cifar10_transfer:further_encoders@encoder{place}"
+        for place, one in enumerate(further)
+        if one["changes"].get("sampler") == "cave"
+    }
     expected |= {f"full_law:part@{part}" for part in ("ir", "ir-long")}
     expected |= {f"cifar10:train@{row}-{seed}" for row in cave if row in on_cifar10 for seed in range(3)}
     assert settled.run_by("params.yaml", "iterations: 20, keep: outside", "iterations: 21, keep: outside") == expected

@@ -10,7 +10,8 @@ TARGETS = ["digits", "hues"]
 
 
 def two_targets(content: dict) -> None:
-    content |= {"scale": "tiny", "targets": TARGETS, "seeds": [0, 1]}
+    ball = {"name": "BALL+anneal", "base": "uniform", "trained": True, "changes": {"sampler": "ball"}}
+    content |= {"scale": "tiny", "targets": TARGETS, "seeds": [0, 1], "encoders": [ball]}
 
 
 @pytest.mark.slow
@@ -19,18 +20,25 @@ def test_the_study_as_a_user_runs_it(tmp_path):
     checkout.cut("transfer", two_targets)
     of_targets = {f"{stage}@{target}" for stage in ("images", "target") for target in TARGETS}
     of_variants = {f"encoders@{variant}" for variant in ("main", "uniform", "untrained")}
+    of_further = {"further_encoders@encoder0"} | {f"further@{target}-encoder0" for target in TARGETS}
     stages = ran(checkout.dvc("repro", study="transfer"))
-    assert set(stages) == {"settings", "training", "table"} | of_targets | of_variants
+    assert set(stages) == {"settings", "training", "table"} | of_targets | of_variants | of_further
 
     folder = checkout.project("transfer") / "metrics"
-    rows = rows_of(folder / "table.csv")
+    *rows, ball, _ = rows_of(folder / "table.csv")
+    assert (ball["target"], ball["variant"], ball["algorithm"]) == (TARGETS[0], "BALL+anneal", "BALL+anneal")
     names = ["main", "uniform", "untrained"]
     assert [(row["target"], row["variant"]) for row in rows] == [(one, name) for one in TARGETS for name in names]
     assert {(row["seeds"], row["scale"]) for row in rows} == {("2", "tiny")}
     for row in rows:
         assert 0 < float(row["linear_top1_percent"]) < 100
         assert 20 < float(row["few_shot_top1_percent"]) < 100, "above chance"
-    gains = rows_of(folder / "gains.csv")
+    *gains, over, _ = rows_of(folder / "gains.csv")
+    uniform = next(row for row in rows if row["variant"] == "uniform")
+    assert (over["target"], over["over"]) == (TARGETS[0], "uniform, by BALL+anneal")
+    for number in ("linear", "few_shot"):
+        ours, theirs = (float(row[f"{number}_top1_percent"]) for row in (ball, uniform))
+        assert float(over[f"{number}_gain_percent"]) == pytest.approx(ours - theirs, abs=0.011)
     for place, target in enumerate(TARGETS):
         own = rows[3 * place : 3 * place + 3]
         for row, base in zip(gains[2 * place : 2 * place + 2], own[1:], strict=True):
@@ -45,6 +53,6 @@ def test_the_study_as_a_user_runs_it(tmp_path):
     assert untrained.config == trained.config
     assert not list(checkout.folder.glob(".annulus/checkpoints/*/*"))
 
-    checkout.edit("params.yaml", "ball: {outer: 0.1}", "ball: {outer: 0.2}")  # no encoder here has a ball
+    checkout.edit("params.yaml", "cave: {outer: 0.1,", "cave: {outer: 0.2,")  # no encoder here has a cave
     changed = checkout.changed_by("transfer", lambda content: content["few_shot"].update({"ways": 3}))
-    assert changed == {f"target@{target}" for target in TARGETS}
+    assert changed == {f"target@{target}" for target in TARGETS} | {f"further@{target}-encoder0" for target in TARGETS}

@@ -24,11 +24,20 @@ from annulus.files.store import Resident
 from annulus.running.checkpoint import clear
 from annulus.training.setup import build_training
 from annulus_lab.config.resolved import PRETRAIN, resolved
-from annulus_lab.studies.study import MainStudy
+from annulus_lab.studies.rows_params import row_at
+from annulus_lab.studies.study import MainStudy, Study
 from annulus_lab.studies.transfer import trained_encoders
 from annulus_lab.studies.transfer.few_shot import accuracies as few_shot_accuracies
-from annulus_lab.studies.transfer.probed import evaluate_transfer, metrics_row, normalised
-from annulus_lab.studies.transfer.target_tables import accuracies, algorithm, gains, read_targets
+from annulus_lab.studies.transfer.probed import evaluate_transfer, further_row, metrics_row, normalised
+from annulus_lab.studies.transfer.target_tables import (
+    accuracies,
+    algorithm,
+    further_accuracies,
+    further_gains,
+    further_rows,
+    gains,
+    read_targets,
+)
 from annulus_lab.studies.transfer.trained_encoders import Encoders
 
 PROBE = {"layer": "pooled", "momentum": 0.9, "weight_decay": 0.0, "epochs": 5, "batch_size": 8, "learning_rate": 0.1}
@@ -208,6 +217,72 @@ def test_gains_are_in_pairs_of_a_seed_and_an_image_or_an_episode(tmp_path):
     assert row["linear_gain_percent"] == measured["over_untrained_linear_gain_percent"]
     with pytest.raises(InputError, match=r"has none of birds, fungi; run `dvc repro`"):
         read_targets(tmp_path / "transfer/targets", ["birds", "fungi"])
+
+
+def test_a_further_encoder_is_in_the_tables_with_its_gain_over_its_base(tmp_path):
+    random = np.random.default_rng(1)
+    parts = {
+        name: {"linear": (random.random((3, 40)) < level).astype(float), "few_shot": random.random((3, 20)) * level}
+        for name, level in (("encoder", 0.9), ("base", 0.4))
+    }
+    right = {
+        name: {seed: {protocol: table[seed].tolist() for protocol, table in both.items()} for seed in range(3)}
+        for name, both in parts.items()
+    }
+    setting = dict.fromkeys(("seeds", "classes", "train_images", "test_images", "ways", "shots", "episodes"), 3)
+    setting |= {"target": "birds", "scale": "demo"}
+    write_metrics(tmp_path / "birds.BALL+anneal.json", further_row(right) | setting)
+    found = further_rows(["birds", "fungi"], tmp_path, {"BALL+anneal": "uniform", "MoCo": "uniform"})
+    ((line,), (gain,)) = (make(found, {"dataset": "shapes"}) for make in (further_accuracies, further_gains))
+    assert (line["target"], line["variant"], line["algorithm"]) == ("birds", "BALL+anneal", "BALL+anneal")
+    assert (gain["target"], gain["over"], gain["algorithm"]) == ("birds", "uniform, by BALL+anneal", "BALL+anneal")
+    for protocol in ("linear", "few_shot"):
+        own, base = (100 * parts[name][protocol] for name in ("encoder", "base"))
+        assert line[f"{protocol}_top1_percent"] == pytest.approx(np.mean([seed.mean() for seed in own]), abs=0.01)
+        pairs = [a - b for seed in range(3) for a, b in zip(own[seed], base[seed], strict=True)]
+        assert gain[f"{protocol}_gain_percent"] == pytest.approx(np.mean(pairs), abs=0.01)
+        assert gain[f"{protocol}_verdict"] == "better"
+    # The columns of the other rows.
+    of_main = {"main": right["encoder"], "uniform": right["base"], "untrained": right["base"]}
+    metrics = {"birds": metrics_row(of_main) | setting}
+    trained = {"method": "ir", "split": "none", "bound": "infonce", "sampler": "ring", "neighbours": "none"}
+    trained |= {"dataset": "shapes"}
+    assert line.keys() == accuracies(metrics, ["main"], trained)[0].keys()
+    assert gain.keys() == gains(metrics, ["main", "uniform"], trained)[0].keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "base", "sentence"),
+    [
+        ("main", "uniform", r"encoders.0.name: 'main' names other encoders too; take another"),
+        ("BALL", "unifrm", r"encoders.0.base: 'unifrm' is none of main, uniform, untrained before it"),
+        ("BALL", "BALL", r"encoders.0.base: 'BALL' is none of main, uniform, untrained before it"),
+    ],
+)
+def test_a_further_encoder_with_another_ones_name_or_without_its_base_is_refused(name, base, sentence, tmp_path):
+    own = read_yaml(ROOT / "stages/transfer/params.yaml")
+    own["encoders"] = [{"name": name, "base": base, "trained": True, "changes": {}}]
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(own))
+    study = MainStudy(stated_params(tmp_path / "root.yaml"), tmp_path / "params.yaml")
+    with pytest.raises(InputError, match=sentence):
+        script("stages/transfer/settings.py").main(study)
+
+
+def test_further_encoders_of_cifar10_are_the_rows_of_its_algorithms(tmp_path):
+    """What trains them, except the seeds."""
+    files = script("stages/transfer/settings.py").main(
+        MainStudy(stated_params(tmp_path / "root.yaml"), ROOT / "stages/cifar10_transfer/params.yaml")
+    )
+    algorithms = Study(tmp_path / "root.yaml", ROOT / "stages/cifar10_algorithms/params.yaml", "demo")
+    rows = algorithms.content["rows"]
+    names = {"LA": "LA-nce", "CMC": "CMC-nce", "CMCRing": "RING-Lab+anneal"}
+    further = {name.removeprefix("further/"): file for name, file in files.items() if name.startswith("further/")}
+    assert list(further) == [
+        "BALL", "BALL+anneal", "CAVE", "CAVE+anneal", "LA", "MoCo", "MoCoRing", "CMC", "CMCRing"
+    ]  # fmt: skip
+    for name, file in further.items():
+        row = names.get(name, name)
+        assert file["run"] == resolved(algorithms.variant(row, row_at("demo", rows[row]), 50), PRETRAIN), name
 
 
 def test_a_target_of_one_seed_is_in_the_tables_without_intervals(tmp_path):

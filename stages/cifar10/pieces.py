@@ -1,6 +1,7 @@
 """Rows in pieces of minutes, on a machine without DVC, MLflow and network: `python stages cifar10/pieces ARCHIVE OUT`.
 
-Call it again until all runs are done. Each run resumes; a finished run comes from .annulus. OUT gets a study's metrics.
+pieces.yaml has what runs. Call it again until all runs are done. Each run resumes; a finished run comes from .annulus.
+OUT gets a study's metrics, and after the last run its table.
 """
 
 import argparse
@@ -22,7 +23,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("archive", type=Path, help="a tar of train/CLASS/*.jpg and test/CLASS/*.jpg")
     parser.add_argument("out", type=Path)
-    parser.add_argument("runs", nargs="*", default=["IR-nce/0", "MoCo/0", "RING+anneal/0", "MoCoRing/0"])
+    parser.add_argument("runs", nargs="*", help="ROW/SEED (default: all of pieces.yaml)")
     parser.add_argument("--seconds", type=float, default=480, help="of this call (default: 480)")
     parser.add_argument("--set", type=lambda text: parse_tree(text, "--set"), default={}, help="as {scale: cpu}")
     arguments, start = parser.parse_args(), time.monotonic()
@@ -32,19 +33,21 @@ def main() -> None:
         except (OSError, TypeError) as error:  # before 3.11.4 Python has no such filter
             parser.error(f"cannot unpack {arguments.archive} as a tar (with Python 3.11.4 or newer): {error}")
         IMAGES.with_suffix(".part").rename(IMAGES)
-    study, changed = read_tree(STAGES / "cifar10/params.yaml"), WORK.with_suffix(".yaml")  # JSON is YAML too
-    changed.write_text(json.dumps(study | {"scale": "gpu"} | arguments.set), encoding="utf-8")
+    study, changed, out = read_tree(STAGES / "cifar10/pieces.yaml"), WORK.with_suffix(".yaml"), arguments.out
+    study |= arguments.set
+    changed.write_text(json.dumps(study), encoding="utf-8")  # JSON is YAML too
     run("cifar10/settings", params="params.yaml", study=changed, settings=WORK / "settings")
     described = WORK / "settings/images.json"
     images = WORK / f"images-{hashlib.sha256(described.read_bytes()).hexdigest()[:16]}"  # other settings, other images
     if not (images / "test.safetensors").exists():
         run("study_images", settings=described, images=images)
+    runs = arguments.runs or [f"{row}/{seed}" for seed in study["seeds"] for row in study["rows"]]
     with ThreadPoolExecutor(2) as pool:  # a single run does not fill a GPU
-        print(
-            "\n".join(
-                pool.map(lambda name: piece(start + arguments.seconds, images, arguments.out, name), arguments.runs)
-            )
-        )
+        said = list(pool.map(lambda name: piece(start + arguments.seconds, images, out, name), runs))
+    print("\n".join(said))
+    if not arguments.runs and all(line.endswith(": done") for line in said):
+        paths = {"rows": out / "rows", "right": out / "right", "table": out / "table.csv", "pairs": out / "pairs.csv"}
+        run("algorithms/table", settings=WORK / "settings/table.json", **paths)
 
 
 def piece(until: float, images: Path, out: Path, name: str) -> str:

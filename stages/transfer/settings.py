@@ -16,6 +16,8 @@ READERS = {
     "variants": "transfer/encoders",
     "images": "transfer/images",
     "targets": "transfer/target",
+    "further": "transfer/encoders",
+    "further_targets": "transfer/further",
     "table": "transfer/table",
 }
 
@@ -28,6 +30,9 @@ def main(study: MainStudy) -> dict[str, Any]:
     for name, variant in vars(compared.variants).items():
         run = resolved(study.variant(f"variants.{name}", compared.defaults | variant.changes), PRETRAIN)
         files[f"variants/{name}"] = {"seeds": seeds, "trained": variant.trained, "run": run}
+    for one in compared.encoders:
+        run = resolved(study.variant(f"encoders: {one.name}", compared.defaults | one.changes), PRETRAIN)
+        files[f"further/{one.name}"] = {"seeds": seeds, "trained": one.trained, "run": run}
     probes = {"scale": scale, "seeds": seeds, "probe": own["probe"], "few_shot": own["few_shot"]}
     for target in compared.targets:
         root = None if target in EMBEDDED else own["roots"][target]
@@ -39,9 +44,11 @@ def main(study: MainStudy) -> dict[str, Any]:
         }
         files[f"images/{target}"] = {"target": target} | images
         files[f"targets/{target}"] = {"target": target} | probes
+        for one in compared.encoders:
+            files[f"further_targets/{target}/{one.name}"] = {"target": target} | probes
     main_line = {name: getattr(trained, name) for name in SELECTORS}
-    variants = list(vars(compared.variants))
-    return files | {"table": {"targets": compared.targets, "variants": variants, "main": main_line}}
+    table = {"targets": compared.targets, "variants": list(vars(compared.variants)), "main": main_line}
+    return files | {"table": table | {"further": {one.name: one.base for one in compared.encoders}}}
 
 
 if __name__ == "__main__":

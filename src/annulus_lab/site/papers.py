@@ -15,7 +15,8 @@ from annulus_lab.report.page.content import Paper, papers_of
 from annulus_lab.report.page.markdown import claims, not_run, run
 from annulus_lab.report.papers.comparison import compare, load_figures, load_tables
 from annulus_lab.report.papers.metrics import Metrics
-from annulus_lab.studies.presets.preset import Preset, Presets, overrides
+from annulus_lab.report.presets.overview import table_commands
+from annulus_lab.report.presets.preset import Preset, Presets, overrides
 from annulus_lab.studies.study import OwnStudy
 
 
@@ -31,7 +32,8 @@ def pages(root: Path) -> dict[str, str]:
     numbers = {each.id: numbers_of(rules[each.id], each, metrics, tables) for each in found}
     presets = Presets(root, scale="paper")
     return {
-        f"papers/{paper.key}.md": _page(root, paper, numbers, presets) for paper in papers_of(tables.values(), found)
+        f"papers/{paper.key}.md": _page(root, paper, numbers, presets)
+        for paper in papers_of(tables.values(), found, table_commands(root))
     }
 
 

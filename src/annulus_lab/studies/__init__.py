@@ -33,5 +33,4 @@ Shared modules:
     closeness       weight of the closest rows in the softmax of a run's encoder
     segments        segmentation of frozen features
     papers          a table of runs beside the papers' numbers
-    presets         rows of the papers' tables as settings of the main line
 """

@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 from annulus.diagnostics.maps import short_name
+from annulus.errors import InputError
 from annulus_lab.report.claims.verdicts import CLAIMS, VERDICTS, Verdict, counted, verdicts
 from annulus_lab.report.figures.catalogue import PLOTS
 from annulus_lab.report.figures.gains import GENERATED, LONG, REAL
@@ -54,6 +55,7 @@ from annulus_lab.report.papers.tables import (
     setting_of,
     valued,
 )
+from annulus_lab.report.presets.overview import Commands, table_commands
 
 MOST_IMAGES = 100_000  # of a test set, whose confusion has a row for each
 MAIN = {
@@ -72,6 +74,7 @@ class Compared:
     setting: str
     verdicts: list[Verdict]
     empty: Empty | None  # why there is no number of ours
+    commands: Commands | None  # at the papers' scale; None where the parameters cannot be read
 
 
 @dataclass(frozen=True)
@@ -182,7 +185,7 @@ def gather(root: Path, now: datetime) -> PageContent:
         speed=_speed(metrics),
         verdicts=found,
         numbers={each.id: numbers_of(claims[each.id], each, metrics, comparisons) for each in found},
-        papers=papers_of(comparisons.values(), found),
+        papers=papers_of(comparisons.values(), found, _table_commands(root)),
         figures=sections["papers"],
         theorems=flat(metrics, "estimators/theorems.json", "Theorems on toys of known information"),
         curves=sections["curves"],
@@ -215,7 +218,17 @@ def confusion(rows: Sequence[Mapping[str, float | str]]) -> Table:
     return Table("Confusion of the linear probe, percent of each true class", columns, lines)
 
 
-def papers_of(comparisons: Iterable[Comparison], found: Sequence[Verdict]) -> list[Paper]:
+def _table_commands(root: Path) -> Mapping[str, Commands]:
+    """Commands of each table; none where a parameter file has a fault, which the page says elsewhere."""
+    try:
+        return table_commands(root)
+    except InputError:
+        return {}
+
+
+def papers_of(
+    comparisons: Iterable[Comparison], found: Sequence[Verdict], commands: Mapping[str, Commands]
+) -> list[Paper]:
     """Each paper, with its tables and what became of its claims."""
     papers: dict[str, Paper] = {}
     ordered = sorted(found, key=lambda verdict: VERDICTS.index(verdict.verdict))
@@ -227,7 +240,8 @@ def papers_of(comparisons: Iterable[Comparison], found: Sequence[Verdict]) -> li
         empty = None
         if comparison.reason is not None:
             empty = Empty(comparison.reason, comparison.command, comparison.status == "broken")
-        paper.tables.append(Compared(comparison, of_comparison(comparison), setting_of(comparison), about, empty))
+        own = commands.get(comparison.table.id)
+        paper.tables.append(Compared(comparison, of_comparison(comparison), setting_of(comparison), about, empty, own))
     return list(papers.values())
 
 

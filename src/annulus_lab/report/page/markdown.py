@@ -245,7 +245,7 @@ def run(paper: Paper) -> list[str]:
             setting = f" ({each.setting})" if each.setting else ""
             blocks.append(f"**{safe(f'{_place(each)}: {each.comparison.ran}{setting}')}**")
             note = f"Note: {safe(each.comparison.table.note)}" if each.comparison.table.note else ""
-            blocks += filter(None, [_reason(each), table(each.table), note])
+            blocks += filter(None, [_reason(each), table(each.table), note, _commands(each)])
     return blocks
 
 
@@ -254,8 +254,17 @@ def not_run(paper: Paper) -> str:
     places: dict[str, list[str]] = {}
     for each in paper.tables:
         if each.comparison.status == "not run":
-            places.setdefault(_reason(each), []).append(f"  - {safe(_place(each))}")
+            line = ". ".join(filter(None, [safe(_place(each)), _commands(each)]))
+            places.setdefault(_reason(each), []).append(f"  - {line}")
     return _grouped(places)
+
+
+def _commands(each: Compared) -> str:
+    """Commands of a table at the paper's scale, with the one that prints the first."""
+    if each.commands is None:
+        return ""
+    first = f" ({code(each.commands.line)})" if each.commands.line else ""
+    return f"At the paper's scale: {safe(str(each.commands))}{first}."
 
 
 def _place(each: Compared) -> str:

@@ -137,7 +137,7 @@ def compared(table: PublishedTable, ours: Measured | None, metrics: Metrics) -> 
         for column, (value, std) in row.numbers().items()
     ]
     if ours is None:
-        return Comparison(table, theirs, "not run", reason="no study measures it yet")
+        return Comparison(table, theirs, "not run", reason="it has not run here")
     ours = replace(ours, file=conclusive(metrics, ours.file))
     try:
         found = cells(table, ours, metrics)

@@ -28,6 +28,7 @@ class DetectorParams(Section):
     neck: Literal["fpn", "c4"]  # a pyramid of all stages, or the last stage as the head of each box
     frozen: bool  # FREEZE_AT 5: no stage learns, statistics of batch normalisation stay; false: FREEZE_AT 0
     normalisation: Literal["none", "batch"]  # of the layers around a backbone that learns
+    cascade: bool  # three box heads, one after the other, with rising overlaps (arXiv:1712.00726)
     shorter: Annotated[list[Pixels], MinLen(1)]  # MIN_SIZE_TRAIN: each image draws one of them
     shorter_test: Pixels  # MIN_SIZE_TEST
     longer: Pixels  # MAX_SIZE_*
@@ -55,6 +56,8 @@ class DetectorParams(Section):
             raise InputError(
                 "normalisation: batch is for a backbone that learns (frozen: false); with frozen: true take none"
             )
+        if self.cascade and self.neck == "c4":
+            raise InputError("cascade: true with neck: c4 is not built; take neck: fpn")
         if self.outputs == "keypoints" and self.neck == "c4":
             raise InputError("outputs: keypoints with neck: c4 is not built; take neck: fpn")
 

@@ -94,6 +94,11 @@ def task_settings(study: OwnStudy, name: str) -> Settings:
             f"{study.path}: tasks.{name}: {row.configuration} finds {detector.outputs}, which scenes of kind "
             f"{row.kind} do not have; take a configuration with outputs: {' or '.join(OUTPUTS[row.kind])}"
         )
+    if detector.cascade and study.content["engine"] != "detectron2":
+        raise InputError(
+            f"{study.path}: tasks.{name}: {row.configuration} has a cascade of box heads, which engine: "
+            f"{study.content['engine']} does not build; take engine: detectron2"
+        )
     return {
         "task": name,
         "kind": row.kind,

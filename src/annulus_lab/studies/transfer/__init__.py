@@ -13,5 +13,6 @@ sheet             picture of some images of each target
 trained_encoders  encoders of a variant of the main line
 few_shot          episodes: classification of a few classes from a few images of each
 probed            accuracies of frozen encoders on a target
+target_runs       runs of all encoders on a target
 target_tables     rows of targets and variants
 """

@@ -92,6 +92,17 @@ def metrics_row(right: RightParts) -> dict[str, Number]:
     return row
 
 
+def further_row(right: RightParts) -> dict[str, Number]:
+    """Accuracies of `encoder`, and its gains over `base`, with the same intervals."""
+    row: dict[str, Number] = {}
+    for protocol in PROTOCOLS:
+        own, base = (_table(right[name], protocol) for name in ("encoder", "base"))
+        row |= with_interval(f"encoder_{protocol}_top1_percent", _over(own))
+        row |= with_interval(f"over_base_{protocol}_gain_percent", _over(own - base))
+        row[f"over_base_{protocol}_verdict"] = verdict_text(_over(own - base))
+    return row
+
+
 def _table(seed_results: Mapping[int, Mapping[str, Sequence[float]]], protocol: str) -> np.ndarray:
     return np.array([parts[protocol] for parts in seed_results.values()])
 

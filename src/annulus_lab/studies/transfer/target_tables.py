@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from annulus.errors import InputError
 from annulus.files.results import Number, read_metrics
@@ -44,6 +45,34 @@ def gains(targets: Targets, variants: Sequence[str], trained: MainLine) -> list[
         for target, metrics in targets.items()
         for base in variants
         if base != MAIN
+    ]
+
+
+def further_rows(targets: Sequence[str], folder: Path, further: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Metrics of further encoders that have run, with the encoder's name and its base; `further`: base by name."""
+    return [
+        {"name": name, "base": base, "metrics": read_metrics(file)}
+        for target in targets
+        for name, base in further.items()
+        if (file := folder / f"{target}.{name}.json").exists()
+    ]
+
+
+def further_accuracies(rows: Sequence[Mapping[str, Any]], trained: MainLine) -> list[dict[str, Number]]:
+    """Row for each target and further encoder, in the form of `accuracies`."""
+    return [
+        {"target": one["metrics"]["target"], "variant": one["name"], "algorithm": one["name"]}
+        | _own(one["metrics"], "encoder", trained)
+        for one in rows
+    ]
+
+
+def further_gains(rows: Sequence[Mapping[str, Any]], trained: MainLine) -> list[dict[str, Number]]:
+    """Row for each target and further encoder, in the form of `gains`; `over` names both encoders."""
+    return [
+        {"target": one["metrics"]["target"], "over": f"{one['base']}, by {one['name']}", "algorithm": one["name"]}
+        | _own(one["metrics"], "over_base", trained)
+        for one in rows
     ]
 
 

@@ -8,7 +8,7 @@ from annotated_types import Ge, Le
 from annulus.errors import nearest
 from annulus.evals.linear_settings import LinearBudget, LinearSettings
 from annulus.settings import Decay, Rate, Rows, Section, Share, Steps
-from annulus_lab.config.params import Names, kinds
+from annulus_lab.config.params import Names, RowName, kinds
 from annulus_lab.studies.study import OwnParams, Settings
 
 EMBEDDED = ("digits", "textures", "outlines", "hues")  # without files
@@ -95,12 +95,21 @@ class Variants(Section):
 
 
 @dataclass(frozen=True, kw_only=True)
+class FurtherParams(VariantParams):
+    """Further encoders; the gains are gains over `base`, a variant or an earlier entry."""
+
+    name: RowName
+    base: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class TransferParams(OwnParams):
     """The study's params.yaml."""
 
     targets: Names
     defaults: Settings  # changes of the root's params.yaml for all variants
     variants: Variants
+    encoders: list[FurtherParams]  # beside the variants
     images: TargetImagesParams
     roots: Roots
     probe: ProbeParams
@@ -111,6 +120,13 @@ class TransferParams(OwnParams):
         for name in self.targets:
             if fault := unknown(name):
                 raise ValueError(fault)
+        known = list(kinds(Variants))
+        for place, one in enumerate(self.encoders):
+            if one.name in known:
+                raise ValueError(f"encoders.{place}.name: {one.name!r} names other encoders too; take another")
+            if one.base not in known:
+                raise ValueError(f"encoders.{place}.base: {one.base!r} is none of {', '.join(known)} before it")
+            known.append(one.name)
 
 
 def unknown(name: str) -> str | None:

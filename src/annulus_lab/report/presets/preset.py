@@ -1,7 +1,7 @@
 """Presets: rows of a paper's table as changes of the root's params.yaml."""
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,10 +68,7 @@ class Presets:
             InputError: when there is none, with the nearest name.
         """
         if name not in self.all:
-            method = name.rpartition("/")[2].lower()
-            same = [known for known in self.all if known.partition("/")[2].lower() == method]
-            meant = f"; did you mean {same[0]!r}?" if same else nearest(name, self.all)
-            raise InputError(f"there is no preset {name!r}{meant} (`annulus presets` lists all {len(self.all)})")
+            raise InputError(f"there is no preset {name!r}{meant(name, self.all)} ({len(self.all)} of {self.name})")
         return self.all[name]
 
     def params(self, preset: Preset) -> AllParams:
@@ -83,12 +80,12 @@ class Presets:
         variant = self.study.variant(preset.row, preset.settings, self.seeds[0])
         return variant.model_copy(update={"seeds": self.seeds})
 
-    def changes(self, preset: Preset) -> dict[str, Any]:
-        """Keys of params.yaml whose values the preset changes, and their new values.
+    def changes(self, params: AllParams) -> dict[str, Any]:
+        """Keys of params.yaml whose values these parameters change, and their new values.
 
-        Sections that the preset does not select stay as they are: no stage reads them.
+        Sections that they do not select stay as they are: no stage reads them.
         """
-        params, changes = self.params(preset), {}
+        changes: dict[str, Any] = {}
         for name in SELECTED:
             wanted, held, path = resolved(params, [name]), self.tree, []
             while len(path) <= name.count("."):
@@ -99,7 +96,14 @@ class Presets:
 
     def line(self, preset: Preset) -> str:
         """Shell command that runs the main line with the preset's settings."""
-        return " ".join(["dvc exp run", *overrides(self.changes(preset))])
+        return " ".join(["dvc exp run", *overrides(self.changes(self.params(preset)))])
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """Clause with a preset of the same method in any table, or of the nearest name; empty without one."""
+    method = name.rpartition("/")[2].lower()
+    same = [other for other in known if other.partition("/")[2].lower() == method]
+    return f"; did you mean {same[0]!r}?" if same else nearest(name, known)
 
 
 def studies(root: Path) -> list[str]:

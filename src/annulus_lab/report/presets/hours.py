@@ -5,7 +5,7 @@ The seconds of a timed run include its probes. Otherwise pretraining alone with 
     epochs * images * networks * (view_size / 32)^2 / images_per_second
 
 since a convolution's work is proportional to the pixels. The images per second at 32 pixels are in metrics/benchmarks.
-A preset without a timed run and with another network has no hours.
+A preset without a timed run and with another network has no hours. Rows of the papers' scale have the hours of an H200.
 """
 
 import csv
@@ -18,10 +18,14 @@ from annulus.errors import InputError
 from annulus.files.regular import read_text
 from annulus.files.results import read_metrics
 from annulus_lab.config.all_params import AllParams
-from annulus_lab.studies.presets.preset import Preset, Presets
+from annulus_lab.report.presets.h200 import Estimate, estimate
+from annulus_lab.report.presets.preset import Preset, Presets
+from annulus_lab.report.presets.tables import TablePresets, TableRow, study_of
+from annulus_lab.studies.detection.tasks import detector_settings
 
 LOOKS = "metrics/searches/cifar10_algorithms.csv"
 BENCHMARKS = "metrics/benchmarks"
+H200, V100 = "an NVIDIA H200", "8 NVIDIA V100"
 CIFAR_IMAGES = 50_000  # training images of CIFAR-10
 
 
@@ -38,6 +42,75 @@ def hours(root: Path, presets: Presets, preset: Preset) -> str:
     seconds, machine, source = timed
     per_seed = f"{_two_digits(seconds)} s" if seconds < 3600 else f"{_two_digits(seconds / 3600)} h"
     return f"hours: {_two_digits(seeds * seconds / 3600)} on {machine}: {seeds} seeds, {per_seed} each ({source})"
+
+
+def hours_of_row(root: Path, tables: TablePresets, row: TableRow) -> list[str]:
+    """Lines with the hours of a row at the papers' scale, for each of its parts; or that they are unknown.
+
+    Raises:
+        InputError: when a file of metrics is damaged.
+    """
+    lines = []
+    if row.row is not None:
+        found, seeds = pretraining(root, tables, row), len(tables.params(row).seeds)
+        text = f"hours: not known; no such run was timed ({BENCHMARKS})"
+        if found is not None:
+            each, all_seeds = found.seconds / 3600, f"{seeds} seed{'s' * (seeds > 1)}"
+            text = f"hours: at least {_two_digits(seeds * each)} on {H200}: {all_seeds}, {_two_digits(each)} h each "
+            text += f"(pretraining alone, estimated: {found.formula})"
+        lines.append(text)
+    match row.study:
+        case "detection":
+            lines += [_detector(tables.root, row, stage.partition("@")[2]) for stage in row.stages]
+        case "distillation":
+            lines.append(_students(root, row))
+        case str() if row.row is None:
+            lines.append(f"hours: not known; the study {row.study} was not timed at scale: paper")
+    return lines
+
+
+def pretraining(root: Path, tables: TablePresets, row: TableRow) -> Estimate | None:
+    """Time of one pretraining of a row on an H200; None where there is none, or no estimate."""
+    return None if row.row is None else estimate(root, tables.params(row))
+
+
+def detector_hours(root: Path, row: TableRow) -> float | None:
+    """Hours of a row's detectors around one encoder on eight V100; None where the row has none, or no time."""
+    tasks = [stage.partition("@")[2] for stage in row.stages] if row.study == "detection" else []
+    if not tasks or not row.seconds.keys() >= {*tasks}:
+        return None
+    return sum(_iterations(root, row, task) * row.seconds[task] for task in tasks) / 3600
+
+
+def _iterations(root: Path, row: TableRow, task: str) -> int:
+    study = study_of(root, "detection")
+    own = study.content["tasks"][task]["configuration"]
+    return detector_settings(study, row.study_changes.get(f"tasks.{task}.configuration", own))[1].scaled().iterations
+
+
+def _detector(root: Path, row: TableRow, task: str) -> str:
+    """Hours of a task's detectors by Detectron2's own times."""
+    if task not in row.seconds:
+        return f"hours of {task}: not known; Detectron2's model zoo has no time of this detector"
+    iterations, seconds = _iterations(root, row, task), row.seconds[task]
+    return (
+        f"hours of {task}: about {_two_digits(iterations * seconds / 3600)} on {V100} for each encoder and seed "
+        f"({iterations} iterations of 16 images, {seconds:g} s each with the nearest network of Detectron2's "
+        "MODEL_ZOO.md)"
+    )
+
+
+def _students(root: Path, row: TableRow) -> str:
+    """Hours of the students of a row's pairs."""
+    timed, seeds = _metrics(root / BENCHMARKS / "distillation.json"), len(study_of(root, "distillation").params.seeds)
+    minutes = [timed.get(f"{pair['name']}_student_minutes") for pair in row.study_changes["pairs"]]
+    if row.stages or None in minutes:
+        return f"hours: not known; no such run was timed ({BENCHMARKS})"
+    each = sum(minutes) / 60
+    return (
+        f"hours: {_two_digits(seeds * each)} on {timed['threads']} cores of {timed['processor']}: {seeds} seeds, "
+        f"{_two_digits(each)} h each ({len(minutes)} students with a contrastive loss, {BENCHMARKS}/distillation.json)"
+    )
 
 
 def _timed_runs(root: Path, presets: Presets, preset: Preset) -> tuple[float, str, str] | None:

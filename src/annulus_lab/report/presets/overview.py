@@ -1,0 +1,122 @@
+"""State of every table of the papers: what ran here with its claims' verdicts, and the commands with their hours."""
+
+import shlex
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from annulus.files.regular import read_text
+from annulus_lab.report.claims.verdicts import VERDICTS, Verdict
+from annulus_lab.report.papers.comparison import Comparison
+from annulus_lab.report.papers.tables import setting_of
+from annulus_lab.report.presets.h200 import STEPS
+from annulus_lab.report.presets.hours import H200, V100, detector_hours, pretraining
+from annulus_lab.report.presets.tables import SCALE, TablePresets, TableRow
+
+SIZES = ("held", "refuted", "undecided")
+READ = ("params.yaml", "stages/algorithms/params.yaml", "stages/detection/params.yaml", STEPS)
+_kept: dict[tuple[str, ...], dict[str, "Commands"]] = {}  # by the content of `READ`; a report asks more than once
+
+
+@dataclass(frozen=True)
+class Commands:
+    """Commands of a table's rows at the papers' scale, and the hours of each as far as they are known."""
+
+    first: str | None  # row whose command `annulus preset` prints; None: no row has one
+    count: int
+    without: int  # rows that have no command
+    hours: str
+    scale: str | None = None  # that `annulus preset` needs: of a row that runs at other scales too
+
+    @property
+    def line(self) -> str:
+        """Command that prints the first of them."""
+        scale = "" if self.scale is None else f" --scale {self.scale}"
+        return "" if self.first is None else f"annulus preset {shlex.quote(self.first)}{scale}"
+
+    def __str__(self) -> str:
+        without = f", {self.without} row{'s' * (self.without > 1)} without" if self.without else ""
+        return f"{self.count} command{'s' * (self.count != 1)}{without}; hours of each: {self.hours}"
+
+
+@dataclass(frozen=True)
+class TableState:
+    """One table: its printed rows that ran here, the verdicts of its claims, its commands."""
+
+    table: str
+    title: str
+    ran: str
+    direction: str  # claims by verdict, as "held 2, undecided 1"; empty: no claim reads the table
+    size: str  # the same for sizes, on the paper's own data
+    commands: Commands
+
+
+def table_states(root: Path, tables: Sequence[Comparison], verdicts: Sequence[Verdict]) -> list[TableState]:
+    """States of the tables, in their order.
+
+    Raises:
+        InputError: when a parameter file or a file of metrics is damaged.
+    """
+    commands, states = table_commands(root), []
+    for comparison in tables:
+        table = comparison.table
+        claims = [each for each in verdicts if table.id in each.where and not each.ours]
+        states.append(
+            TableState(
+                table=table.id,
+                title=f"{table.where}: {table.task}",
+                ran=", ".join(filter(None, [comparison.ran, setting_of(comparison)])),
+                direction=_counted([each.verdict for each in claims if each.directed], VERDICTS),
+                size=_counted([each.size for each in claims if each.size and each.own], SIZES),
+                commands=commands[table.id],
+            )
+        )
+    return states
+
+
+def table_commands(root: Path) -> dict[str, Commands]:
+    """Commands of each table.
+
+    Raises:
+        InputError: when a parameter file or a file of metrics is damaged.
+    """
+    key = tuple(read_text(root / name) if (root / name).exists() else "" for name in READ)
+    if key not in _kept:
+        presets = TablePresets(root)
+        rows: dict[str, list[TableRow]] = {}
+        for row in presets.rows.values():
+            rows.setdefault(row.table, []).append(row)
+        _kept.clear()
+        _kept[key] = {table: _commands(root, presets, own) for table, own in rows.items()}
+    return _kept[key]
+
+
+def _commands(root: Path, presets: TablePresets, rows: Sequence[TableRow]) -> Commands:
+    ready = [row for row in rows if not row.absent]
+    trained = [
+        len(presets.params(row).seeds) * found.seconds / 3600
+        for row in ready
+        if (found := pretraining(root, presets, row)) is not None
+    ]
+    detected = [hours for row in ready if (hours := detector_hours(root, row)) is not None]
+    parts = [
+        f"{about} {_span(hours)} h of {machine}"
+        for hours, about, machine in ((trained, "at least", H200), (detected, "about", V100))
+        if hours
+    ]
+    if len(detected) < sum(row.study == "detection" for row in ready):
+        parts.append("a detector's, not known")
+    first = ready[0].name if ready else None
+    scale = SCALE if first in presets.main.all else None
+    return Commands(first, len(ready), len(rows) - len(ready), " and ".join(parts) or "not known", scale)
+
+
+def _counted(found: Sequence[str], order: Sequence[str]) -> str:
+    counts = Counter(found)
+    return ", ".join(f"{name} {counts[name]}" for name in order if counts[name])
+
+
+def _span(hours: Sequence[float]) -> str:
+    least, most = (f"{value:.0f}" if value >= 10 else f"{value:.2g}" for value in (min(hours), max(hours)))
+    return least if least == most else f"{least} to {most}"
