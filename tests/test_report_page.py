@@ -90,8 +90,8 @@ def test_an_empty_folder_gives_every_section_with_the_command_that_fills_it(tmp_
 
 
 def test_a_table_stands_beside_its_commands_and_their_hours(report):
-    found = Commands("infomin.table3/g(RGB)", 4, 1, "at least 2 to 4 h of an NVIDIA H200")
-    said = "At the paper's scale: 4 commands, 1 row without; hours of each: at least 2 to 4 h of an NVIDIA H200"
+    found = Commands("infomin.table3/g(RGB)", 4, 1, "at least 2 h of an NVIDIA H200")
+    said = "At the paper's scale: 4 commands, 1 row without; the first: at least 2 h of an NVIDIA H200"
     tables = {each.comparison.table.id: each.comparison for paper in report.papers for each in paper.tables}
     papers = papers_of(tables.values(), report.verdicts, {"infomin.table3": found, "ring.table1a": found})
     assert f"  - Table 3: STL-10 classification, learned views with larger backbones. {said} (`{found.line}`)." in (

@@ -81,16 +81,23 @@ def _step(path: Path, method: str) -> tuple[float, float]:
 
 @cache
 def multiply_adds(architecture: str, stem: str, pixels: int) -> float:
-    """Multiply-adds of one image through a network without its head."""
+    """Multiply-adds of one image through the convolutions and linear layers of a network without its head."""
     import torch
-    from torch.utils.flop_counter import FlopCounterMode
+    from torch import Tensor, nn
 
     from annulus.encoders.encoder import EncoderConfig, build_encoder
 
+    counts: list[int] = []
+
+    def count(layer: nn.Module, _: object, output: Tensor) -> None:
+        counts.append(output.numel() * layer.weight[0].numel())
+
     means, stds = (0.5, 0.5, 0.5), (0.25, 0.25, 0.25)
-    with torch.device("meta"):
+    with torch.device("meta"), torch.no_grad():
         config = EncoderConfig(architecture, stem, "linear", 128, pixels, None, means, stds)  # type: ignore[arg-type]
-        network = build_encoder(config, 0).to("meta")
-        with FlopCounterMode(display=False) as counter:
-            network.backbone(torch.empty(1, 3, pixels, pixels, device="meta"))
-    return counter.get_total_flops() / 2
+        network = build_encoder(config, 0).to("meta").eval()
+        for layer in network.backbone.modules():
+            if isinstance(layer, nn.Conv2d | nn.Linear):
+                layer.register_forward_hook(count)
+        network.backbone(torch.empty(1, 3, pixels, pixels, device="meta"))
+    return sum(counts)

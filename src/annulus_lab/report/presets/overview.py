@@ -21,7 +21,7 @@ _kept: dict[tuple[str, ...], dict[str, "Commands"]] = {}  # by the content of `R
 
 @dataclass(frozen=True)
 class Commands:
-    """Commands of a table's rows at the papers' scale, and the hours of each as far as they are known."""
+    """Commands of a table's rows at the papers' scale, and the hours of the first as far as they are known."""
 
     first: str | None  # row whose command `annulus preset` prints; None: no row has one
     count: int
@@ -37,7 +37,8 @@ class Commands:
 
     def __str__(self) -> str:
         without = f", {self.without} row{'s' * (self.without > 1)} without" if self.without else ""
-        return f"{self.count} command{'s' * (self.count != 1)}{without}; hours of each: {self.hours}"
+        first = f"; the first: {self.hours}" if self.hours else ""
+        return f"{self.count} command{'s' * (self.count != 1)}{without}{first}"
 
 
 @dataclass(frozen=True)
@@ -94,22 +95,21 @@ def table_commands(root: Path) -> dict[str, Commands]:
 
 def _commands(root: Path, presets: TablePresets, rows: Sequence[TableRow]) -> Commands:
     ready = [row for row in rows if not row.absent]
-    trained = [
-        len(presets.params(row).seeds) * found.seconds / 3600
-        for row in ready
-        if (found := pretraining(root, presets, row)) is not None
-    ]
-    detected = [hours for row in ready if (hours := detector_hours(root, row)) is not None]
-    parts = [
-        f"{about} {_span(hours)} h of {machine}"
-        for hours, about, machine in ((trained, "at least", H200), (detected, "about", V100))
-        if hours
-    ]
-    if len(detected) < sum(row.study == "detection" for row in ready):
+    if not ready:
+        return Commands(None, 0, len(rows), "")
+    # Of the first row alone: to check the parameters of all takes seconds.
+    found, detector = pretraining(root, presets, ready[0]), detector_hours(root, ready[0])
+    parts = []
+    if found is not None:
+        seeds = len(presets.params(ready[0]).seeds)
+        parts.append(f"at least {_two_digits(seeds * found.seconds / 3600)} h of {H200}")
+    if detector is not None:
+        parts.append(f"about {_two_digits(detector)} h of {V100}")
+    elif ready[0].study == "detection":
         parts.append("a detector's, not known")
-    first = ready[0].name if ready else None
+    first = ready[0].name
     scale = SCALE if first in presets.main.all else None
-    return Commands(first, len(ready), len(rows) - len(ready), " and ".join(parts) or "not known", scale)
+    return Commands(first, len(ready), len(rows) - len(ready), " and ".join(parts) or "hours not known", scale)
 
 
 def _counted(found: Sequence[str], order: Sequence[str]) -> str:
@@ -117,6 +117,5 @@ def _counted(found: Sequence[str], order: Sequence[str]) -> str:
     return ", ".join(f"{name} {counts[name]}" for name in order if counts[name])
 
 
-def _span(hours: Sequence[float]) -> str:
-    least, most = (f"{value:.0f}" if value >= 10 else f"{value:.2g}" for value in (min(hours), max(hours)))
-    return least if least == most else f"{least} to {most}"
+def _two_digits(hours: float) -> str:
+    return f"{hours:.0f}" if hours >= 10 else f"{hours:.2g}"
