@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from annulus_lab.report.figures.law import DRAWN, REAL, explanation, finding, gains_in, law
-from annulus_lab.report.figures.law_correlations import Point, separation
+from annulus_lab.report.figures.law import CONTROLS, DRAWN, REAL, explanation, finding, gains_in, law, with_controls
+from annulus_lab.report.figures.law_correlations import Point, at_one_temperature, separation
 
 WEIGHTS = {0.05: 96.0, 0.2: 48.0}
 
@@ -77,6 +77,22 @@ def test_the_explanation_is_of_the_rings_with_the_weight_of_their_base_and_the_t
             row["hard_weight_percent"] += place
         points += [Point(0.0, 96.0 + place, 0.05), Point(gain, 48.0 + place, 0.2)]
     assert explanation(*files) == str(separation(points))
+
+
+def test_controls_have_the_temperature_of_their_file_and_not_the_sweep_s_value():
+    files, own = [], []
+    for place, temperature in enumerate(CONTROLS.values()):
+        files.append(file("ring", gain=place / 2))
+        for row in files[-1]:
+            row |= {"value": f"setting {row['value']}", "hard_weight_percent": row["hard_weight_percent"] + place}
+        own += [Point(0.0, 96.0 + place, temperature), Point(place / 2, 48.0 + place, temperature)]
+    law_s = [Point(0.0, 96.0, 0.05), Point(1.0, 48.0, 0.2)]
+    every = [*law_s, *own]
+    at_one = at_one_temperature([point for point in every if point.temperature == 0.2])
+    said = with_controls([file("ring")], files)
+    for points in (every, own):
+        assert str(separation(points))[1:] in said
+    assert said.endswith(f"Over the 9 points at temperature 0.2, the gain's rank correlation with the weight is {at_one}")
 
 
 def test_a_value_without_uniform_negatives_is_named():

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from annulus_lab.report.figures.drawing import INK, Row, finish, grouped, looks, numbers, optional, panels, plain
 from annulus_lab.report.figures.gains import TOLD
-from annulus_lab.report.figures.law_correlations import Point, separation
+from annulus_lab.report.figures.law_correlations import Point, at_one_temperature, separation
 
 # Each file, and what its series are called beside those of IR with the small network.
 REAL = {
@@ -27,6 +27,17 @@ REAL = {
     "full_law/moco.csv": ", MoCo, all images",
     "full_law/moco-long.csv": ", MoCo, all images for 60 epochs",
 }
+# Rings where something else than the temperature moves the weight, and the temperature of each file.
+CONTROLS = {
+    "law_controls/hcl.csv": 0.2,
+    "law_controls/hcl-warm.csv": 0.4,
+    "law_controls/hcl-hot.csv": 0.8,
+    "law_controls/hcl-cold.csv": 0.1,
+    "law_controls/count.csv": 0.2,
+    "law_controls/queue.csv": 0.2,
+    "law_controls/dimension.csv": 0.2,
+}
+ONE = 0.2  # temperature of most controls
 DRAWN = {"embedded_law/ir-256.csv": "", "embedded_law/moco.csv": ", MoCo"}
 BASE = "uniform"
 WEIGHT = "hard_weight_percent"
@@ -84,11 +95,36 @@ def explanation(*files: Sequence[Row]) -> str:
     Raises:
         ValueError: as `law`; or where the points differ too little.
     """
+    return str(separation(_points_of(files)))
+
+
+def with_controls(real: Iterable[Sequence[Row]], controls: Iterable[Sequence[Row]]) -> str:
+    """The same over the controls alone and over all points, and the weight's correlation at the controls' temperature.
+
+    Raises:
+        ValueError: as `explanation`.
+    """
+    files = zip(controls, CONTROLS.values(), strict=True)
+    own = [point for rows, temperature in files for point in _points_of([rows], temperature)]
+    every = [*_points_of(real), *own]
+    at_one = [point for point in every if point.temperature == ONE]
+    return (
+        f"With the controls: {_lower(str(separation(every)))}. Over the controls alone: {_lower(str(separation(own)))}. "
+        f"Over the {len(at_one)} points at temperature {ONE:g}, the gain's rank correlation with the weight is "
+        f"{at_one_temperature(at_one)}"
+    )
+
+
+def _lower(sentence: str) -> str:
+    return sentence[0].lower() + sentence[1:]
+
+
+def _points_of(files: Iterable[Sequence[Row]], temperature: float | None = None) -> list[Point]:
+    """Points of the rings; without a temperature, the sweep's value is each one's."""
     rings = _rings(files)
     rows = [ring.row for ring in rings]
-    weights = [ring.weight_percent for ring in rings]
-    points = map(Point, numbers(rows, "knn_gain_percent"), weights, numbers(rows, "value"))
-    return str(separation([*points]))
+    temperatures = numbers(rows, "value") if temperature is None else [temperature] * len(rings)
+    return [*map(Point, numbers(rows, "knn_gain_percent"), [ring.weight_percent for ring in rings], temperatures)]
 
 
 def _rings(files: Iterable[Sequence[Row]]) -> list[LawGain]:

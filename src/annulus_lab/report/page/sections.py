@@ -155,7 +155,12 @@ def when_samplers_help(metrics: Metrics) -> Law:
     real = LAWS[0]
     said = part(lambda: law.finding(*map(metrics.rows, real.files)), metrics, " or ".join(real.files))
     why = part(lambda: law.explanation(*map(metrics.rows, real.files)), metrics, " or ".join(real.files))
-    explanation = "" if isinstance(why, Empty) else f"{why}."
+    beside = part(
+        lambda: law.with_controls(map(metrics.rows, real.files), map(metrics.rows, law.CONTROLS)),
+        metrics,
+        " or ".join([*real.files, *law.CONTROLS]),
+    )
+    explanation = " ".join(f"{words}." for words in (why, beside) if not isinstance(words, Empty))
     return Law(
         real.title if isinstance(said, Empty) else said, explanation, [figure(plot, metrics, []) for plot in LAWS]
     )
