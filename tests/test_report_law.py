@@ -81,7 +81,7 @@ def test_the_explanation_is_of_the_rings_with_the_weight_of_their_base_and_the_t
 
 def test_controls_have_the_temperature_of_their_file_and_not_the_sweep_s_value():
     files, own = [], []
-    for place, temperature in enumerate(CONTROLS.values()):
+    for place, (_, temperature) in enumerate(CONTROLS.values()):
         files.append(file("ring", gain=place / 2))
         for row in files[-1]:
             row |= {"value": f"setting {row['value']}", "hard_weight_percent": row["hard_weight_percent"] + place}

@@ -27,15 +27,14 @@ REAL = {
     "full_law/moco.csv": ", MoCo, all images",
     "full_law/moco-long.csv": ", MoCo, all images for 60 epochs",
 }
-# Rings where something else than the temperature moves the weight, and the temperature of each file.
-CONTROLS = {
-    "law_controls/hcl.csv": 0.2,
-    "law_controls/hcl-warm.csv": 0.4,
-    "law_controls/hcl-hot.csv": 0.8,
-    "law_controls/hcl-cold.csv": 0.1,
-    "law_controls/count.csv": 0.2,
-    "law_controls/queue.csv": 0.2,
-    "law_controls/dimension.csv": 0.2,
+CONTROLS = {  # what moves the weight beside the temperature, which stands after it
+    "law_controls/hcl-cold.csv": (", HCL at 0.1", 0.1),
+    "law_controls/hcl.csv": (", HCL at 0.2", 0.2),
+    "law_controls/hcl-warm.csv": (", HCL at 0.4", 0.4),
+    "law_controls/hcl-hot.csv": (", HCL at 0.8", 0.8),
+    "law_controls/count.csv": (", counts at 0.2", 0.2),
+    "law_controls/queue.csv": (", bank and queue at 0.2", 0.2),
+    "law_controls/dimension.csv": (", dimensions at 0.2", 0.2),
 }
 ONE = 0.2  # temperature of most controls
 DRAWN = {"embedded_law/ir-256.csv": "", "embedded_law/moco.csv": ", MoCo"}
@@ -54,7 +53,7 @@ class LawGain(NamedTuple):
 def law(of: Mapping[str, str], *files: Sequence[Row]) -> Figure:
     """Gains of each sampler by kNN and by linear probe, over the weight of the closest tenth under uniform negatives.
 
-    `files`: the rows of each of the files `of`, REAL or DRAWN.
+    `files`: the rows of each of the files `of`, as of REAL: what its series are called beside.
 
     Raises:
         ValueError: when a column or a base is not there.
@@ -105,7 +104,7 @@ def with_controls(real: Iterable[Sequence[Row]], controls: Iterable[Sequence[Row
         ValueError: as `explanation`.
     """
     files = zip(controls, CONTROLS.values(), strict=True)
-    own = [point for rows, temperature in files for point in _points_of([rows], temperature)]
+    own = [point for rows, (_, temperature) in files for point in _points_of([rows], temperature)]
     every = [*_points_of(real), *own]
     at_one = [point for point in every if point.temperature == ONE]
     return (
