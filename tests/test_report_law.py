@@ -76,23 +76,28 @@ def test_the_explanation_is_of_the_rings_with_the_weight_of_their_base_and_the_t
         for row in files[-1]:
             row["hard_weight_percent"] += place
         points += [Point(0.0, 96.0 + place, 0.05), Point(gain, 48.0 + place, 0.2)]
-    assert explanation(*files) == str(separation(points))
+    assert explanation(*files) == f"The rings: {separation(points)}"
 
 
-def test_controls_have_the_temperature_of_their_file_and_not_the_sweep_s_value():
-    files, own = [], []
-    for place, (_, temperature) in enumerate(CONTROLS.values()):
+def test_controls_have_the_temperature_of_their_file_and_hcl_s_negatives_a_lower_one():
+    files, own, own_negatives = [], [], []
+    for place, (_, temperature, hcl) in enumerate(CONTROLS.values()):
         files.append(file("ring", gain=place / 2))
         for row in files[-1]:
-            row |= {"value": f"setting {row['value']}", "hard_weight_percent": row["hard_weight_percent"] + place}
-        own += [Point(0.0, 96.0 + place, temperature), Point(place / 2, 48.0 + place, temperature)]
-    law_s = [Point(0.0, 96.0, 0.05), Point(1.0, 48.0, 0.2)]
-    every = [*law_s, *own]
-    at_one = at_one_temperature([point for point in every if point.temperature == 0.2])
-    said = with_controls([file("ring")], files)
-    for points in (every, own):
-        assert str(separation(points))[1:] in said
-    assert said.endswith(f"Over the 9 points at temperature 0.2, the gain's rank correlation with the weight is {at_one}")
+            row["hard_weight_percent"] += place
+            row["value"] = {0.05: 1.0, 0.2: 3.0}[row["value"]] if hcl else f"setting {row['value']}"
+        for gain, weight, over in ((0.0, 96.0, 2), (place / 2, 48.0, 4)):
+            own.append(Point(gain, weight + place, temperature))
+            own_negatives.append(Point(gain, weight + place, temperature / over if hcl else temperature))
+    of_law = [Point(0.0, 96.0, 0.05), Point(1.0, 48.0, 0.2)]
+    every = [*of_law, *own]
+    at_one = [point for point in every if point.temperature == 0.2]
+    assert with_controls([file("ring")], files) == (
+        f"With the controls: {separation(every)}. With the temperature of HCL's negatives, t/(1 + beta): "
+        f"{separation([*of_law, *own_negatives])}. The same without law's own points: {separation(own_negatives)}. "
+        f"Over the 9 points at temperature 0.2, the gain's rank correlation with the weight is "
+        f"{at_one_temperature(at_one)}"
+    )
 
 
 def test_a_value_without_uniform_negatives_is_named():

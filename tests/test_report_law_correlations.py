@@ -56,7 +56,7 @@ def test_the_interval_holds_the_value_and_the_sentence_has_all_of_it():
     for one in (found.weight_at_one_temperature, found.temperature_at_one_weight):
         assert -1 <= one.low < one.value < one.high <= 1
     assert re.fullmatch(
-        r"Over 20 points the gain has the rank correlation \S+ with the weight and \S+ with the temperature; these two "
+        r"over 20 points the gain has the rank correlation \S+ with the weight and \S+ with the temperature; these two "
         r"have \S+\. With the temperature fixed, the weight's is \S+ \(\S+ to \S+\); with the weight fixed, the "
         r"temperature's is \S+ \(\S+ to \S+\)",
         str(found),

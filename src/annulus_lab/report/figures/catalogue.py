@@ -126,7 +126,7 @@ def comparisons(rows: Sequence[Row], file: str) -> list[Plot]:
 LAWS = [
     Plot("law", "When a sampler helps, on CIFAR-10", "law", tuple(REAL), partial(law, REAL), bars=INTERVALS),
     Plot("law.controls", "The same, where more than the temperature moves the weight", "law", tuple(CONTROLS),
-         partial(law, {name: behind for name, (behind, _) in CONTROLS.items()}), bars=INTERVALS),
+         partial(law, {name: control.behind for name, control in CONTROLS.items()}), bars=INTERVALS),
     Plot("law.drawn", "When a sampler helps, on images with fog", "law", tuple(DRAWN), partial(law, DRAWN),
          bars=INTERVALS),
 ]  # fmt: skip

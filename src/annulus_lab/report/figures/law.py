@@ -14,6 +14,15 @@ from annulus_lab.report.figures.drawing import INK, Row, finish, grouped, looks,
 from annulus_lab.report.figures.gains import TOLD
 from annulus_lab.report.figures.law_correlations import Point, at_one_temperature, separation
 
+
+class Control(NamedTuple):
+    """What a file's series are called beside law's, and their temperature; HCL's negatives have it over 1 + beta."""
+
+    behind: str
+    temperature: float
+    hcl: bool = False
+
+
 # Each file, and what its series are called beside those of IR with the small network.
 REAL = {
     "law/ir-256.csv": "",
@@ -27,14 +36,14 @@ REAL = {
     "full_law/moco.csv": ", MoCo, all images",
     "full_law/moco-long.csv": ", MoCo, all images for 60 epochs",
 }
-CONTROLS = {  # what moves the weight beside the temperature, which stands after it
-    "law_controls/hcl-cold.csv": (", HCL at 0.1", 0.1),
-    "law_controls/hcl.csv": (", HCL at 0.2", 0.2),
-    "law_controls/hcl-warm.csv": (", HCL at 0.4", 0.4),
-    "law_controls/hcl-hot.csv": (", HCL at 0.8", 0.8),
-    "law_controls/count.csv": (", counts at 0.2", 0.2),
-    "law_controls/queue.csv": (", bank and queue at 0.2", 0.2),
-    "law_controls/dimension.csv": (", dimensions at 0.2", 0.2),
+CONTROLS = {  # what moves the weight; the temperature; whether the sweep's value is HCL's beta
+    "law_controls/hcl-cold.csv": Control(", HCL at 0.1", 0.1, True),
+    "law_controls/hcl.csv": Control(", HCL at 0.2", 0.2, True),
+    "law_controls/hcl-warm.csv": Control(", HCL at 0.4", 0.4, True),
+    "law_controls/hcl-hot.csv": Control(", HCL at 0.8", 0.8, True),
+    "law_controls/count.csv": Control(", counts at 0.2", 0.2),
+    "law_controls/queue.csv": Control(", bank and queue at 0.2", 0.2),
+    "law_controls/dimension.csv": Control(", dimensions at 0.2", 0.2),
 }
 ONE = 0.2  # temperature of most controls
 DRAWN = {"embedded_law/ir-256.csv": "", "embedded_law/moco.csv": ", MoCo"}
@@ -94,36 +103,39 @@ def explanation(*files: Sequence[Row]) -> str:
     Raises:
         ValueError: as `law`; or where the points differ too little.
     """
-    return str(separation(_points_of(files)))
+    return f"The rings: {separation(_points_of(files))}"
 
 
 def with_controls(real: Iterable[Sequence[Row]], controls: Iterable[Sequence[Row]]) -> str:
-    """The same over the controls alone and over all points, and the weight's correlation at the controls' temperature.
+    """The same with the controls, and the weight's correlation at the temperature of most of them.
 
     Raises:
         ValueError: as `explanation`.
     """
-    files = zip(controls, CONTROLS.values(), strict=True)
-    own = [point for rows, (_, temperature) in files for point in _points_of([rows], temperature)]
-    every = [*_points_of(real), *own]
-    at_one = [point for point in every if point.temperature == ONE]
+    of_law, own, own_negatives = _points_of(real), [], []
+    for rows, control in zip(controls, CONTROLS.values(), strict=True):
+        rings = _rings([rows])
+        own += _at_temperatures(rings, [control.temperature] * len(rings))
+        betas = numbers([ring.row for ring in rings], "value") if control.hcl else [0.0] * len(rings)
+        own_negatives += _at_temperatures(rings, [control.temperature / (1 + beta) for beta in betas])
+    at_one = [point for point in (*of_law, *own) if point.temperature == ONE]
     return (
-        f"With the controls: {_lower(str(separation(every)))}. Over the controls alone: {_lower(str(separation(own)))}. "
+        f"With the controls: {separation([*of_law, *own])}. With the temperature of HCL's negatives, t/(1 + beta): "
+        f"{separation([*of_law, *own_negatives])}. The same without law's own points: {separation(own_negatives)}. "
         f"Over the {len(at_one)} points at temperature {ONE:g}, the gain's rank correlation with the weight is "
         f"{at_one_temperature(at_one)}"
     )
 
 
-def _lower(sentence: str) -> str:
-    return sentence[0].lower() + sentence[1:]
-
-
-def _points_of(files: Iterable[Sequence[Row]], temperature: float | None = None) -> list[Point]:
-    """Points of the rings; without a temperature, the sweep's value is each one's."""
+def _points_of(files: Iterable[Sequence[Row]]) -> list[Point]:
+    """Points of the rings over temperatures."""
     rings = _rings(files)
-    rows = [ring.row for ring in rings]
-    temperatures = numbers(rows, "value") if temperature is None else [temperature] * len(rings)
-    return [*map(Point, numbers(rows, "knn_gain_percent"), [ring.weight_percent for ring in rings], temperatures)]
+    return _at_temperatures(rings, numbers([ring.row for ring in rings], "value"))
+
+
+def _at_temperatures(rings: Sequence[LawGain], temperatures: Sequence[float]) -> list[Point]:
+    gains = numbers([ring.row for ring in rings], "knn_gain_percent")
+    return [*map(Point, gains, [ring.weight_percent for ring in rings], temperatures)]
 
 
 def _rings(files: Iterable[Sequence[Row]]) -> list[LawGain]:

@@ -48,7 +48,7 @@ class Separation:
 
     def __str__(self) -> str:
         return (
-            f"Over {self.points} points the gain has the rank correlation {self.gain_with_weight:+.2f} with the weight "
+            f"over {self.points} points the gain has the rank correlation {self.gain_with_weight:+.2f} with the weight "
             f"and {self.gain_with_temperature:+.2f} with the temperature; these two have "
             f"{self.weight_with_temperature:+.2f}. With the temperature fixed, the weight's is "
             f"{self.weight_at_one_temperature}; with the weight fixed, the temperature's is "
