@@ -106,7 +106,7 @@ FIGURES = {
     "law": Front(
         tuple(REAL),
         partial(law, REAL),
-        "What harder negatives gain over uniform ones, by how much of the softmax's weight the closest tenth hold",
+        "What harder negatives gain over uniform ones, by temperature",
     ),
 }
 
