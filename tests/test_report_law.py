@@ -106,10 +106,10 @@ def test_the_explanation_is_of_the_rings_with_the_weight_of_their_base_and_the_t
 
 
 def test_controls_have_the_temperature_of_their_file_and_hcl_s_negatives_a_lower_one():
-    files, own, own_negatives = [], [], []
-    for place, (_, temperature, hcl) in enumerate(CONTROLS.values()):
-        files.append(file("ring", gain=place / 2))
-        for row in files[-1]:
+    files, own, own_negatives = {}, [], []
+    for place, (name, (_, temperature, hcl)) in enumerate(CONTROLS.items()):
+        files[name] = file("ring", gain=place / 2)
+        for row in files[name]:
             row["hard_weight_percent"] += place
             row["value"] = {0.05: 1.0, 0.2: 3.0}[row["value"]] if hcl else f"setting {row['value']}"
         for gain, weight, over in ((0.0, 96.0, 2), (place / 2, 48.0, 4)):

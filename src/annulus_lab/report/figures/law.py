@@ -115,17 +115,17 @@ def explanation(*files: Sequence[Row]) -> str:
     return f"The rings: {separation(_points_of(files))}"
 
 
-def with_controls(real: Iterable[Sequence[Row]], controls: Iterable[Sequence[Row]]) -> str:
-    """The same with the controls, and the weight's correlation at the temperature of most of them.
+def with_controls(real: Iterable[Sequence[Row]], controls: Mapping[str, Sequence[Row]]) -> str:
+    """The same with the controls that have run, by file, and the weight's correlation at the temperature of most.
 
     Raises:
         ValueError: as `explanation`.
     """
     of_law, own, own_negatives = _points_of(real), [], []
-    for rows, part in zip(controls, CONTROLS.values(), strict=True):
+    for file, rows in controls.items():
         rings = _rings([rows])
-        own += _at_temperatures(rings, part.temperatures([ring.row for ring in rings]))
-        own_negatives += _at_temperatures(rings, part.of_negatives([ring.row for ring in rings]))
+        own += _at_temperatures(rings, CONTROLS[file].temperatures([ring.row for ring in rings]))
+        own_negatives += _at_temperatures(rings, CONTROLS[file].of_negatives([ring.row for ring in rings]))
     at_one = [point for point in (*of_law, *own) if point.temperature == ONE]
     return (
         f"With the controls: {separation([*of_law, *own])}. With the temperature of HCL's negatives, t/(1 + beta): "
