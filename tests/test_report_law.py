@@ -1,11 +1,21 @@
-"""The law's figure and sentence: a sampler's gain stands over the weight that uniform negatives of its setting have."""
+"""The law's figure and sentences: gains stand over the temperature at which the loss weighs its negatives."""
 
 import re
 
 import pytest
 
-from annulus_lab.report.figures.law import DRAWN, REAL, explanation, finding, gains_in, law
-from annulus_lab.report.figures.law_correlations import Point, separation
+from annulus_lab.report.figures.law import (
+    APART,
+    CONTROLS,
+    DRAWN,
+    REAL,
+    explanation,
+    finding,
+    gains_in,
+    law,
+    with_controls,
+)
+from annulus_lab.report.figures.law_correlations import Point, at_one_temperature, separation
 
 WEIGHTS = {0.05: 96.0, 0.2: 48.0}
 
@@ -33,10 +43,20 @@ OTHERS = {  # gain at the higher temperature
 IR = [file("ring", "ball", "cave"), file("ring", gain=-0.5)]
 
 
-def test_points_stand_at_the_weight_of_their_base():
+def places_in(axes) -> dict[str, list[list[float]]]:
+    """Points of each series, moved back to where they are measured."""
+    drawn = [(bars.get_label(), bars.lines[0].get_xydata()) for bars in axes.containers]
+    middle = (len(drawn) - 1) / 2
+    return {
+        name: [[pytest.approx(x / APART ** (place - middle)), y] for x, y in points]
+        for place, (name, points) in enumerate(drawn)
+    }
+
+
+def test_points_stand_at_their_temperature():
     left, right = law(REAL, *IR, *(file("ring", gain=gain) for gain in OTHERS.values())).axes
     for axes in (left, right):
-        places = {bars.get_label(): bars.lines[0].get_xydata().tolist() for bars in axes.containers}
+        places = places_in(axes)
         others = (
             "MoCo",
             "AlexNet",
@@ -48,11 +68,11 @@ def test_points_stand_at_the_weight_of_their_base():
             "MoCo, all images for 60 epochs",
         )
         assert set(places) == {"ring", "ball", "cave", *(f"ring, {other}" for other in others)}
-        assert places["ring"] == [[96.0, 0.0], [48.0, 1.0], [96.0, 0.0], [48.0, -0.5]]
-        assert places["ball"] == [[96.0, 0.0], [48.0, 1.0]]
+        assert places["ring"] == [[0.05, 0.0], [0.2, 1.0], [0.05, 0.0], [0.2, -0.5]]
+        assert places["ball"] == [[0.05, 0.0], [0.2, 1.0]]
         for name, gain in OTHERS.items():
-            shown = f"ring{REAL[f'{name}.csv']}"
-            assert places[shown] == [[96.0, 0.0], [48.0, gain]], f"{name} stands at its file's place"
+            shown = f"ring{REAL[f'{name}.csv'].behind}"
+            assert places[shown] == [[0.05, 0.0], [0.2, gain]], f"{name} stands at its file's place"
     assert tuple(REAL)[2:] == tuple(f"{name}.csv" for name in OTHERS)
 
 
@@ -61,11 +81,17 @@ def test_drawn_images_have_a_figure_of_their_own():
     assert {bars.get_label() for bars in left.containers} == {"ring", "ball", "cave", "ring, MoCo"}
 
 
-def test_the_sentence_tells_rings_on_soft_negatives_from_rings_on_hard_ones():
+def test_hcl_s_rings_stand_at_the_temperature_of_its_negatives():
+    left, _ = law(CONTROLS, *(file("ring") for _ in CONTROLS)).axes
+    places = places_in(left)
+    assert places["ring, HCL at 0.8"] == [[0.8 / 1.05, 0.0], [0.8 / 1.2, 1.0]]
+    assert places["ring, counts"] == [[0.2, 0.0], [0.2, 1.0]]
+
+
+def test_the_sentence_tells_rings_at_low_temperatures_from_the_others():
     assert finding(*IR) == (
-        "Rings against uniform negatives, by kNN: where the closest tenth of the rows hold less than half of the "
-        "softmax's weight, -0.5 to +1.0 points (2 better, of 2); where the closest tenth of the rows hold more than "
-        "half of the softmax's weight, +0.0 to +0.0 points (none told from noise, of 2)"
+        "Rings against uniform negatives, by kNN: at temperatures from 0.2, -0.5 to +1.0 points (2 better, of 2); "
+        "at temperatures below 0.2, +0.0 to +0.0 points (none told from noise, of 2)"
     )
 
 
@@ -76,7 +102,28 @@ def test_the_explanation_is_of_the_rings_with_the_weight_of_their_base_and_the_t
         for row in files[-1]:
             row["hard_weight_percent"] += place
         points += [Point(0.0, 96.0 + place, 0.05), Point(gain, 48.0 + place, 0.2)]
-    assert explanation(*files) == str(separation(points))
+    assert explanation(*files) == f"The rings: {separation(points)}"
+
+
+def test_controls_have_the_temperature_of_their_file_and_hcl_s_negatives_a_lower_one():
+    files, own, own_negatives = {}, [], []
+    for place, (name, (_, temperature, hcl)) in enumerate(CONTROLS.items()):
+        files[name] = file("ring", gain=place / 2)
+        for row in files[name]:
+            row["hard_weight_percent"] += place
+            row["value"] = {0.05: 1.0, 0.2: 3.0}[row["value"]] if hcl else f"setting {row['value']}"
+        for gain, weight, over in ((0.0, 96.0, 2), (place / 2, 48.0, 4)):
+            own.append(Point(gain, weight + place, temperature))
+            own_negatives.append(Point(gain, weight + place, temperature / over if hcl else temperature))
+    of_law = [Point(0.0, 96.0, 0.05), Point(1.0, 48.0, 0.2)]
+    every = [*of_law, *own]
+    at_one = [point for point in every if point.temperature == 0.2]
+    assert with_controls([file("ring")], files) == (
+        f"With the controls: {separation(every)}. With the temperature of HCL's negatives, t/(1 + beta): "
+        f"{separation([*of_law, *own_negatives])}. The same without law's own points: {separation(own_negatives)}. "
+        f"Over the 9 points at temperature 0.2, the gain's rank correlation with the weight is "
+        f"{at_one_temperature(at_one)}"
+    )
 
 
 def test_a_value_without_uniform_negatives_is_named():

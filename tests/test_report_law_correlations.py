@@ -4,9 +4,9 @@ import re
 
 import numpy as np
 import pytest
-from scipy.stats import pearsonr, rankdata
+from scipy.stats import pearsonr, rankdata, spearmanr
 
-from annulus_lab.report.figures.law_correlations import Point, partial, separation
+from annulus_lab.report.figures.law_correlations import Point, at_one_temperature, partial, separation, spearman
 
 
 def residuals(values, fixed):
@@ -36,13 +36,27 @@ def test_what_moves_the_gain_is_told_from_what_moves_with_it():
     assert by_weight.temperature_at_one_weight.low < 0.3
 
 
+def test_a_correlation_of_ranks_is_scipy_s_with_ties_too():
+    first, second = np.random.default_rng(4).integers(6, size=(2, 30))
+    assert spearman(first, second) == pytest.approx(spearmanr(first, second).statistic, abs=1e-12)
+
+
+def test_at_one_temperature_the_gain_follows_the_weight_or_does_not():
+    random = np.random.default_rng(5)
+    weights = random.uniform(size=20)
+    follows = at_one_temperature([Point(-weight + random.normal(scale=0.1), weight, 0.2) for weight in weights])
+    assert -1 <= follows.low < follows.value < follows.high < -0.5
+    differs = at_one_temperature([Point(random.normal(), weight, 0.2) for weight in weights])
+    assert differs.low < 0 < differs.high
+
+
 def test_the_interval_holds_the_value_and_the_sentence_has_all_of_it():
     random = np.random.default_rng(3)
     found = separation([Point(*values) for values in random.normal(size=(20, 3))])
     for one in (found.weight_at_one_temperature, found.temperature_at_one_weight):
         assert -1 <= one.low < one.value < one.high <= 1
     assert re.fullmatch(
-        r"Over 20 points the gain has the rank correlation \S+ with the weight and \S+ with the temperature; these two "
+        r"over 20 points the gain has the rank correlation \S+ with the weight and \S+ with the temperature; these two "
         r"have \S+\. With the temperature fixed, the weight's is \S+ \(\S+ to \S+\); with the weight fixed, the "
         r"temperature's is \S+ \(\S+ to \S+\)",
         str(found),
@@ -53,3 +67,5 @@ def test_the_interval_holds_the_value_and_the_sentence_has_all_of_it():
 def test_points_that_cannot_be_told_apart_are_refused(points):
     with pytest.raises(ValueError, match="points that differ too little"):
         separation(points)
+    with pytest.raises(ValueError, match="points that differ too little"):
+        at_one_temperature([point._replace(gain=1) for point in points])

@@ -108,7 +108,7 @@ FIGURES = {
     "law": Front(
         tuple(REAL),
         partial(law, REAL),
-        "What harder negatives gain over uniform ones, by how much of the softmax's weight the closest tenth hold",
+        "What harder negatives gain over uniform ones, by temperature",
     ),
     "later": Front((ROWS,), later, "What losses, samplers and positives after the five papers gain over IR"),
 }

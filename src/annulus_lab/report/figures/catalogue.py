@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from annulus_lab.report.figures.distillation import over_alpha
 from annulus_lab.report.figures.drawing import Row
 from annulus_lab.report.figures.gains import base_of, compared, gains
-from annulus_lab.report.figures.law import DRAWN, REAL, law
+from annulus_lab.report.figures.law import CONTROLS, DRAWN, REAL, law
 from annulus_lab.report.figures.moving_digits import moving_digits
 from annulus_lab.report.figures.studies import (
     LINEAR,
@@ -72,8 +72,8 @@ FINDINGS = {
     "ring.appC": "Theorem 3.2: conditional negatives make the estimate lower and less variable. (A std of 0 "
     "has no place on the logarithmic axis.)",
     "law": "A point is a temperature with a count of negatives, of IR with a small network and 5,000 images but where "
-    "others are named; samplers anneal. Across: the share of the softmax's weight that the closest tenth of the rows "
-    "hold after training on uniform negatives; 10 % is even.",
+    "others are named; samplers anneal. Points of one temperature stand side by side.",
+    "law.controls": "HCL weighs its negatives at the temperature t/(1 + beta). Its rings stand at that one.",
     "law.drawn": "The same for images that the package draws (algorithms' fog).",
     "ring.table1a": "MoCoRing is compared with MoCo, CMCRing with CMC.",
     "curve.bound": "The bound, log(1 + K) minus the loss, on the information between views; its ceiling is log(1 + K).",
@@ -125,6 +125,8 @@ def comparisons(rows: Sequence[Row], file: str) -> list[Plot]:
 
 LAWS = [
     Plot("law", "When a sampler helps, on CIFAR-10", "law", tuple(REAL), partial(law, REAL), bars=INTERVALS),
+    Plot("law.controls", "The same, where more than the temperature moves the weight", "law", tuple(CONTROLS),
+         partial(law, CONTROLS), bars=INTERVALS),
     Plot("law.drawn", "When a sampler helps, on images with fog", "law", tuple(DRAWN), partial(law, DRAWN),
          bars=INTERVALS),
 ]  # fmt: skip

@@ -1,7 +1,7 @@
-"""The figure and the sentence of the law: a sampler's gain over uniform negatives, against how hard those are already.
+"""The figure and the sentences of the law: a sampler's gain over uniform negatives, against the temperature.
 
-How hard: the share of the softmax's weight that the closest tenth of the rows hold, for an encoder that was trained on
-uniform negatives at the same temperature and count. At 10 % the softmax sees all rows alike, at 100 % only the closest.
+The temperature is the one at which the loss weighs its negatives: HCL's is lower than its positives', t/(1 + beta). The
+sentences also have the weight of the closest tenth of the rows under uniform negatives, which moves with it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,49 +12,78 @@ from matplotlib.figure import Figure
 
 from annulus_lab.report.figures.drawing import INK, Row, finish, grouped, looks, numbers, optional, panels, plain
 from annulus_lab.report.figures.gains import TOLD
-from annulus_lab.report.figures.law_correlations import Point, separation
+from annulus_lab.report.figures.law_correlations import Point, at_one_temperature, separation
 
-# Each file, and what its series are called beside those of IR with the small network.
+
+class Part(NamedTuple):
+    """What a file's series are called beside law's, and their temperature t: the sweep's value where there is none."""
+
+    behind: str = ""
+    temperature: float | None = None
+    hcl: bool = False  # the sweep's value is HCL's beta
+
+    def temperatures(self, rows: Sequence[Row]) -> list[float]:
+        """Returns t of each row."""
+        return numbers(rows, "value") if self.temperature is None else [self.temperature] * len(rows)
+
+    def of_negatives(self, rows: Sequence[Row]) -> list[float]:
+        """Returns the temperature at which the loss of each row weighs its negatives."""
+        betas = numbers(rows, "value") if self.hcl else [0.0] * len(rows)
+        return [temperature / (1 + beta) for temperature, beta in zip(self.temperatures(rows), betas, strict=True)]
+
+
 REAL = {
-    "law/ir-256.csv": "",
-    "law/ir-1024.csv": "",
-    "law/moco.csv": ", MoCo",
-    "law/alexnet.csv": ", AlexNet",
-    "law/resnet18.csv": ", ResNet-18",
-    "law/resnet18-long.csv": ", ResNet-18 for 40 epochs",
-    "full_law/ir.csv": ", all images",
-    "full_law/ir-long.csv": ", all images for 60 epochs",
-    "full_law/moco.csv": ", MoCo, all images",
-    "full_law/moco-long.csv": ", MoCo, all images for 60 epochs",
+    "law/ir-256.csv": Part(),
+    "law/ir-1024.csv": Part(),
+    "law/moco.csv": Part(", MoCo"),
+    "law/alexnet.csv": Part(", AlexNet"),
+    "law/resnet18.csv": Part(", ResNet-18"),
+    "law/resnet18-long.csv": Part(", ResNet-18 for 40 epochs"),
+    "full_law/ir.csv": Part(", all images"),
+    "full_law/ir-long.csv": Part(", all images for 60 epochs"),
+    "full_law/moco.csv": Part(", MoCo, all images"),
+    "full_law/moco-long.csv": Part(", MoCo, all images for 60 epochs"),
 }
-DRAWN = {"embedded_law/ir-256.csv": "", "embedded_law/moco.csv": ", MoCo"}
+CONTROLS = {  # where more than the temperature moves the weight
+    "law_controls/hcl-cold.csv": Part(", HCL at 0.1", 0.1, hcl=True),
+    "law_controls/hcl.csv": Part(", HCL at 0.2", 0.2, hcl=True),
+    "law_controls/hcl-warm.csv": Part(", HCL at 0.4", 0.4, hcl=True),
+    "law_controls/hcl-hot.csv": Part(", HCL at 0.8", 0.8, hcl=True),
+    "law_controls/count.csv": Part(", counts", 0.2),
+    "law_controls/queue.csv": Part(", bank and queue", 0.2),
+    "law_controls/dimension.csv": Part(", dimensions", 0.2),
+}
+DRAWN = {"embedded_law/ir-256.csv": Part(), "embedded_law/moco.csv": Part(", MoCo")}
 BASE = "uniform"
 WEIGHT = "hard_weight_percent"
-HALF = 50.0  # percent: below, the closest tenth of the rows hold less than half of the weight
+ONE = 0.2  # temperature of most controls; at lower ones no ring of law gains
+APART = 1.03  # factor between neighbouring series, whose points would cover each other
 
 
 class LawGain(NamedTuple):
-    """A row beside the row of its base: uniform negatives at the same temperature, in the same file."""
+    """A row beside the row of its base: uniform negatives of the same setting, in the same file."""
 
     weight_percent: float
     row: Row
 
 
-def law(of: Mapping[str, str], *files: Sequence[Row]) -> Figure:
-    """Gains of each sampler by kNN and by linear probe, over the weight of the closest tenth under uniform negatives.
+def law(of: Mapping[str, Part], *files: Sequence[Row]) -> Figure:
+    """Gains of each sampler by kNN and by linear probe, over the temperature of the negatives.
 
-    `files`: the rows of each of the files `of`, REAL or DRAWN.
+    `files`: the rows of each of the files `of`: REAL, CONTROLS or DRAWN.
 
     Raises:
         ValueError: when a column or a base is not there.
     """
-    series: dict[str, list[LawGain]] = {}
-    for behind, rows in zip(of.values(), files, strict=True):
-        for gain in gains_in(rows):
-            series.setdefault(f"{gain.row['series']}{behind}", []).append(gain)
+    series: dict[str, list[tuple[float, Row]]] = {}
+    for part, rows in zip(of.values(), files, strict=True):
+        gains = [gain.row for gain in gains_in(rows)]
+        for temperature, row in zip(part.of_negatives(gains), gains, strict=True):
+            series.setdefault(f"{row['series']}{part.behind}", []).append((temperature, row))
+    ticks = [temperature for points in series.values() for temperature, _ in points]
     figure, (left, right) = panels("kNN", "linear probe")
     for axes, evaluation in ((left, "knn"), (right, "linear")):
-        finish(axes, "weight of the closest tenth, percent", f"gain over {BASE}, points")
+        finish(axes, "temperature of the negatives", f"gain over {BASE}, points", log_x=True, ticks=ticks)
         axes.axhline(0, color=INK, linewidth=0.8)
         _points(axes, series, evaluation)
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower left", ncols=3, columnspacing=1.2)
@@ -62,18 +91,17 @@ def law(of: Mapping[str, str], *files: Sequence[Row]) -> Figure:
 
 
 def finding(*files: Sequence[Row]) -> str:
-    """The ring's kNN gains where uniform negatives are soft, and where they are hard.
+    """The ring's kNN gains at low and at other temperatures.
 
     Raises:
         ValueError: as `law`.
     """
-    rings = _rings(files)
-    soft = [gain.row for gain in rings if gain.weight_percent < HALF]
-    hard = [gain.row for gain in rings if gain.weight_percent >= HALF]
+    rows = [ring.row for ring in _rings(files)]
+    temperatures = numbers(rows, "value")
+    cold = [row for row, temperature in zip(rows, temperatures, strict=True) if temperature < ONE]
+    warm = [row for row, temperature in zip(rows, temperatures, strict=True) if temperature >= ONE]
     parts = [
-        f"where the closest tenth of the rows {verb} half of the softmax's weight, {_told(rows)}"
-        for verb, rows in (("hold less than", soft), ("hold more than", hard))
-        if rows
+        f"at temperatures {where} {ONE:g}, {_told(some)}" for where, some in (("from", warm), ("below", cold)) if some
     ]
     return f"Rings against uniform negatives, by kNN: {'; '.join(parts)}"
 
@@ -84,11 +112,38 @@ def explanation(*files: Sequence[Row]) -> str:
     Raises:
         ValueError: as `law`; or where the points differ too little.
     """
+    return f"The rings: {separation(_points_of(files))}"
+
+
+def with_controls(real: Iterable[Sequence[Row]], controls: Mapping[str, Sequence[Row]]) -> str:
+    """The same with the controls that have run, by file, and the weight's correlation at the temperature of most.
+
+    Raises:
+        ValueError: as `explanation`.
+    """
+    of_law, own, own_negatives = _points_of(real), [], []
+    for file, rows in controls.items():
+        rings = _rings([rows])
+        own += _at_temperatures(rings, CONTROLS[file].temperatures([ring.row for ring in rings]))
+        own_negatives += _at_temperatures(rings, CONTROLS[file].of_negatives([ring.row for ring in rings]))
+    at_one = [point for point in (*of_law, *own) if point.temperature == ONE]
+    return (
+        f"With the controls: {separation([*of_law, *own])}. With the temperature of HCL's negatives, t/(1 + beta): "
+        f"{separation([*of_law, *own_negatives])}. The same without law's own points: {separation(own_negatives)}. "
+        f"Over the {len(at_one)} points at temperature {ONE:g}, the gain's rank correlation with the weight is "
+        f"{at_one_temperature(at_one)}"
+    )
+
+
+def _points_of(files: Iterable[Sequence[Row]]) -> list[Point]:
+    """Points of the rings over temperatures."""
     rings = _rings(files)
-    rows = [ring.row for ring in rings]
-    weights = [ring.weight_percent for ring in rings]
-    points = map(Point, numbers(rows, "knn_gain_percent"), weights, numbers(rows, "value"))
-    return str(separation([*points]))
+    return _at_temperatures(rings, numbers([ring.row for ring in rings], "value"))
+
+
+def _at_temperatures(rings: Sequence[LawGain], temperatures: Sequence[float]) -> list[Point]:
+    gains = numbers([ring.row for ring in rings], "knn_gain_percent")
+    return [*map(Point, gains, [ring.weight_percent for ring in rings], temperatures)]
 
 
 def _rings(files: Iterable[Sequence[Row]]) -> list[LawGain]:
@@ -109,13 +164,15 @@ def gains_in(rows: Sequence[Row]) -> Iterator[LawGain]:
         yield from (LawGain(weight, row) for row in group if row["series"] != BASE)
 
 
-def _points(axes: Axes, series: Mapping[str, Sequence[LawGain]], evaluation: str) -> None:
-    for name, look in looks(series).items():
-        rows = [gain.row for gain in series[name]]
+def _points(axes: Axes, series: Mapping[str, Sequence[tuple[float, Row]]], evaluation: str) -> None:
+    middle = (len(series) - 1) / 2
+    for place, (name, look) in enumerate(looks(series).items()):
+        temperatures, rows = zip(*series[name], strict=True)
         heights = numbers(rows, f"{evaluation}_gain_percent")
         bars = [optional(row, f"{evaluation}_gain_interval_percent") or 0.0 for row in rows]
         look = look | {"linestyle": "", "label": plain(name)}
-        axes.errorbar([gain.weight_percent for gain in series[name]], heights, bars, capsize=2, elinewidth=0.7, **look)
+        places = [temperature * APART ** (place - middle) for temperature in temperatures]
+        axes.errorbar(places, heights, bars, capsize=2, elinewidth=0.7, **look)
 
 
 def _told(rows: Sequence[Row]) -> str:

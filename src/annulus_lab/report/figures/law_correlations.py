@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Shaped
 from numpy import ndarray
-from scipy.stats import rankdata, spearmanr
+from scipy.stats import rankdata
 
 LEAST = 5  # points, for a partial correlation with an interval
 RESAMPLES = 4000
@@ -48,7 +48,7 @@ class Separation:
 
     def __str__(self) -> str:
         return (
-            f"Over {self.points} points the gain has the rank correlation {self.gain_with_weight:+.2f} with the weight "
+            f"over {self.points} points the gain has the rank correlation {self.gain_with_weight:+.2f} with the weight "
             f"and {self.gain_with_temperature:+.2f} with the temperature; these two have "
             f"{self.weight_with_temperature:+.2f}. With the temperature fixed, the weight's is "
             f"{self.weight_at_one_temperature}; with the weight fixed, the temperature's is "
@@ -63,28 +63,58 @@ def separation(points: Sequence[Point]) -> Separation:
         ValueError: with fewer than five points, or where a value is the same in all.
     """
     values = np.array(points, dtype=float)
-    if len(values) < LEAST or (values == values[:1]).all(axis=0).any():
-        raise ValueError(f"has {len(values)} points that differ too little for a correlation")
+    _check(values)
     gain, weight, temperature = values.T
-    random = np.random.default_rng(0)
-    drawn = np.moveaxis(values[random.integers(len(values), size=(RESAMPLES, len(values)))], -1, 0)
+    drawn = _resampled(values)
     return Separation(
         len(values),
-        *(float(spearmanr(*pair).statistic) for pair in ((gain, weight), (gain, temperature), (weight, temperature))),
+        *(float(spearman(*pair)) for pair in ((gain, weight), (gain, temperature), (weight, temperature))),
         _with_interval(partial(gain, weight, temperature), partial(*drawn)),
         _with_interval(partial(gain, temperature, weight), partial(*drawn[[0, 2, 1]])),
     )
+
+
+def at_one_temperature(points: Sequence[Point]) -> Correlation:
+    """Spearman's correlation of gain and weight over points of one temperature, with an interval from resampled points.
+
+    Raises:
+        ValueError: with fewer than five points, or where gain or weight is the same in all.
+    """
+    values = np.array([(point.gain, point.weight_percent) for point in points], dtype=float)
+    _check(values)
+    gain, weight = _resampled(values)
+    return _with_interval(spearman(*values.T), spearman(gain, weight))
+
+
+def spearman(first: Shaped[ndarray, "... n"], second: Shaped[ndarray, "... n"]) -> Float[ndarray, "..."]:
+    """Correlation of ranks; NaN where all values of one are the same."""
+    return _correlation(*(rankdata(values, axis=-1) for values in (first, second)))
 
 
 def partial(
     first: Shaped[ndarray, "... n"], second: Shaped[ndarray, "... n"], fixed: Shaped[ndarray, "... n"]
 ) -> Float[ndarray, "..."]:
     """Correlation of the first two ranks' residuals over the rank of `fixed`; NaN where a residual is constant."""
-    ranks = [rankdata(values, axis=-1) for values in (first, second, fixed)]
-    a, b, c = (rank - rank.mean(axis=-1, keepdims=True) for rank in ranks)
+    ab, ac, bc = (spearman(*pair) for pair in ((first, second), (first, fixed), (second, fixed)))
     with np.errstate(invalid="ignore", divide="ignore"):
-        ab, ac, bc = ((x * y).sum(-1) / np.sqrt((x * x).sum(-1) * (y * y).sum(-1)) for x, y in ((a, b), (a, c), (b, c)))
         return (ab - ac * bc) / np.sqrt((1 - ac**2) * (1 - bc**2))
+
+
+def _correlation(first: Shaped[ndarray, "... n"], second: Shaped[ndarray, "... n"]) -> Float[ndarray, "..."]:
+    a, b = (values - values.mean(axis=-1, keepdims=True) for values in (first, second))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return (a * b).sum(-1) / np.sqrt((a * a).sum(-1) * (b * b).sum(-1))
+
+
+def _check(values: Float[ndarray, "n c"]) -> None:
+    if len(values) < LEAST or (values == values[:1]).all(axis=0).any():
+        raise ValueError(f"has {len(values)} points that differ too little for a correlation")
+
+
+def _resampled(values: Float[ndarray, "n c"]) -> Float[ndarray, "c r n"]:
+    """Columns of resampled points."""
+    random = np.random.default_rng(0)
+    return np.moveaxis(values[random.integers(len(values), size=(RESAMPLES, len(values)))], -1, 0)
 
 
 def _with_interval(value: Float[ndarray, ""], resampled: Float[ndarray, " r"]) -> Correlation:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal, TypeVar
 from urllib.parse import quote
@@ -154,11 +155,22 @@ def when_samplers_help(metrics: Metrics) -> Law:
     """Gains of the samplers against how hard uniform negatives are."""
     real = LAWS[0]
     said = part(lambda: law.finding(*map(metrics.rows, real.files)), metrics, " or ".join(real.files))
-    why = part(lambda: law.explanation(*map(metrics.rows, real.files)), metrics, " or ".join(real.files))
-    explanation = "" if isinstance(why, Empty) else f"{why}."
     return Law(
-        real.title if isinstance(said, Empty) else said, explanation, [figure(plot, metrics, []) for plot in LAWS]
+        real.title if isinstance(said, Empty) else said,
+        _explanation(metrics, real.files),
+        [figure(plot, metrics, []) for plot in LAWS],
     )
+
+
+def _explanation(metrics: Metrics, files: Sequence[str]) -> str:
+    """Sentences on what moves with the gains, in the law's own files and with the controls that have run."""
+    controls = {name: part(partial(metrics.rows, name), metrics, name) for name in law.CONTROLS}
+    ran = {name: rows for name, rows in controls.items() if not isinstance(rows, Empty)}
+    made = [lambda: law.explanation(*map(metrics.rows, files))]
+    if ran:
+        made.append(lambda: law.with_controls(map(metrics.rows, files), ran))
+    said = [part(make, metrics, " or ".join(files)) for make in made]
+    return " ".join(f"{words}." for words in said if not isinstance(words, Empty))
 
 
 def _caption(shown: Shown) -> str:
