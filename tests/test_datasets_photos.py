@@ -585,6 +585,13 @@ def test_an_archive_writes_nothing_outside_of_its_folder(here, kind):
     assert not list(here.rglob("outside.png"))
 
 
+def test_a_python_whose_tarfile_has_no_filter_is_named_with_the_way_out(here, monkeypatch):
+    tar(here / "own.tar", named_files(here, "{kind}/{number}.png"))
+    monkeypatch.delattr(tarfile, "data_filter")
+    with pytest.raises(InputError, match=r"cannot keep a tar within its folder; unpack .*own.tar and give its folder"):
+        prepared(here / "own.tar")
+
+
 def test_an_archive_that_would_fill_the_disk_is_refused(here, monkeypatch):
     tree(here / "images")
     with zipfile.ZipFile(here / "own.zip", "w") as archive:

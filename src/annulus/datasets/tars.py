@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import tarfile
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -59,7 +60,16 @@ def _members(archive: tarfile.TarFile, path: Path) -> list[tarfile.TarInfo]:
 
 
 def _untar(archive: tarfile.TarFile, members: Sequence[tarfile.TarInfo], folder: Path) -> list[str]:
-    """Writes the files; returns the links that lead out of the archive, which are not followed."""
+    """Writes the files; returns the links that lead out of the archive, which are not followed.
+
+    Raises:
+        InputError: if this Python has no filter for what an archive may write.
+    """
+    if not hasattr(tarfile, "data_filter"):
+        raise InputError(
+            f"Python {platform.python_version()} cannot keep a tar within its folder; unpack {archive.name} and give "
+            "its folder, or take Python 3.11.4 or newer"
+        )
     folder.mkdir(parents=True)
     outside = []
     for member in members:
