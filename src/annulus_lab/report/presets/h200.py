@@ -36,14 +36,14 @@ METHODS = {
 IMAGES = {"cifar10": (50_000, 0), "cifar100": (50_000, 0), "stl10": (5_000, 100_000), "imagenet": (1_281_167, 0)}
 
 
-class Estimate(NamedTuple):
+class PretrainingTime(NamedTuple):
     """Seconds of one training, and their formula."""
 
     seconds: float
     formula: str
 
 
-def estimate(root: Path, params: AllParams) -> Estimate | None:
+def estimate(root: Path, params: AllParams) -> PretrainingTime | None:
     """Time of one training; None without the file of steps, or for another data set.
 
     Raises:
@@ -65,7 +65,7 @@ def estimate(root: Path, params: AllParams) -> Estimate | None:
         f"{epochs} epochs * {images} images / {BATCH} * {passes} * max({host:g} ms of the host, {device:g} ms of the "
         f"GPU * {own / 1e9:.3g} / {multiply_adds(*TIMED) / 1e9:.3g} GMAC) of {STEPS}"
     )
-    return Estimate(epochs * images / BATCH * step / 1000, formula)
+    return PretrainingTime(epochs * images / BATCH * step / 1000, formula)
 
 
 def _step(path: Path, method: str) -> tuple[float, float]:

@@ -18,7 +18,7 @@ from annulus.errors import InputError
 from annulus.files.regular import read_text
 from annulus.files.results import read_metrics
 from annulus_lab.config.all_params import AllParams
-from annulus_lab.report.presets.h200 import Estimate, estimate
+from annulus_lab.report.presets.h200 import PretrainingTime, estimate
 from annulus_lab.report.presets.preset import Preset, Presets
 from annulus_lab.report.presets.tables import TablePresets, TableRow, study_of
 from annulus_lab.studies.detection.tasks import detector_settings
@@ -69,7 +69,7 @@ def hours_of_row(root: Path, tables: TablePresets, row: TableRow) -> list[str]:
     return lines
 
 
-def pretraining(root: Path, tables: TablePresets, row: TableRow) -> Estimate | None:
+def pretraining(root: Path, tables: TablePresets, row: TableRow) -> PretrainingTime | None:
     """Time of one pretraining of a row on an H200; None where there is none, or no estimate."""
     return None if row.row is None else estimate(root, tables.params(row))
 
