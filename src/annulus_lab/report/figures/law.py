@@ -16,7 +16,7 @@ from annulus_lab.report.figures.law_correlations import Point, at_one_temperatur
 
 
 class Part(NamedTuple):
-    """What a file's series are called beside law's, and their temperature t: the sweep's value where there is none."""
+    """A file's words behind the names of its series, and their temperature t; without one t is the sweep's value."""
 
     behind: str = ""
     temperature: float | None = None

@@ -40,8 +40,8 @@ def hours(root: Path, presets: Presets, preset: Preset) -> str:
     if timed is None:
         return f"hours: not known; no such run was timed ({BENCHMARKS}, {LOOKS})"
     seconds, machine, source = timed
-    per_seed = f"{_two_digits(seconds)} s" if seconds < 3600 else f"{_two_digits(seconds / 3600)} h"
-    return f"hours: {_two_digits(seeds * seconds / 3600)} on {machine}: {seeds} seeds, {per_seed} each ({source})"
+    per_seed = f"{two_digits(seconds)} s" if seconds < 3600 else f"{two_digits(seconds / 3600)} h"
+    return f"hours: {two_digits(seeds * seconds / 3600)} on {machine}: {seeds} seeds, {per_seed} each ({source})"
 
 
 def hours_of_row(root: Path, tables: TablePresets, row: TableRow) -> list[str]:
@@ -56,7 +56,7 @@ def hours_of_row(root: Path, tables: TablePresets, row: TableRow) -> list[str]:
         text = f"hours: not known; no such run was timed ({BENCHMARKS})"
         if found is not None:
             each, all_seeds = found.seconds / 3600, f"{seeds} seed{'s' * (seeds > 1)}"
-            text = f"hours: at least {_two_digits(seeds * each)} on {H200}: {all_seeds}, {_two_digits(each)} h each "
+            text = f"hours: at least {two_digits(seeds * each)} on {H200}: {all_seeds}, {two_digits(each)} h each "
             text += f"(pretraining alone, estimated: {found.formula})"
         lines.append(text)
     match row.study:
@@ -94,7 +94,7 @@ def _detector(root: Path, row: TableRow, task: str) -> str:
         return f"hours of {task}: not known; Detectron2's model zoo has no time of this detector"
     iterations, seconds = _iterations(root, row, task), row.seconds[task]
     return (
-        f"hours of {task}: about {_two_digits(iterations * seconds / 3600)} on {V100} for each encoder and seed "
+        f"hours of {task}: about {two_digits(iterations * seconds / 3600)} on {V100} for each encoder and seed "
         f"({iterations} iterations of 16 images, {seconds:g} s each with the nearest network of Detectron2's "
         "MODEL_ZOO.md)"
     )
@@ -108,8 +108,8 @@ def _students(root: Path, row: TableRow) -> str:
         return f"hours: not known; no such run was timed ({BENCHMARKS})"
     each = sum(minutes) / 60
     return (
-        f"hours: {_two_digits(seeds * each)} on {timed['threads']} cores of {timed['processor']}: {seeds} seeds, "
-        f"{_two_digits(each)} h each ({len(minutes)} students with a contrastive loss, {BENCHMARKS}/distillation.json)"
+        f"hours: {two_digits(seeds * each)} on {timed['threads']} cores of {timed['processor']}: {seeds} seeds, "
+        f"{two_digits(each)} h each ({len(minutes)} students with a contrastive loss, {BENCHMARKS}/distillation.json)"
     )
 
 
@@ -184,6 +184,6 @@ def _rows(path: Path) -> list[dict[str, str]]:
     return rows
 
 
-def _two_digits(number: float) -> str:
+def two_digits(number: float) -> str:
     """Number with two digits, or all digits before the point."""
     return f"{number:.0f}" if number >= 10 else f"{number:.2g}"

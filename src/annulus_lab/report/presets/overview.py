@@ -11,7 +11,7 @@ from annulus_lab.report.claims.verdicts import VERDICTS, Verdict
 from annulus_lab.report.papers.comparison import Comparison
 from annulus_lab.report.papers.tables import setting_of
 from annulus_lab.report.presets.h200 import STEPS
-from annulus_lab.report.presets.hours import H200, V100, detector_hours, pretraining
+from annulus_lab.report.presets.hours import H200, V100, detector_hours, pretraining, two_digits
 from annulus_lab.report.presets.tables import SCALE, TablePresets, TableRow
 
 SIZES = ("held", "refuted", "undecided")
@@ -102,9 +102,9 @@ def _commands(root: Path, presets: TablePresets, rows: Sequence[TableRow]) -> Co
     parts = []
     if found is not None:
         seeds = len(presets.params(ready[0]).seeds)
-        parts.append(f"at least {_two_digits(seeds * found.seconds / 3600)} h of {H200}")
+        parts.append(f"at least {two_digits(seeds * found.seconds / 3600)} h of {H200}")
     if detector is not None:
-        parts.append(f"about {_two_digits(detector)} h of {V100}")
+        parts.append(f"about {two_digits(detector)} h of {V100}")
     elif ready[0].study == "detection":
         parts.append("a detector's, not known")
     first = ready[0].name
@@ -115,7 +115,3 @@ def _commands(root: Path, presets: TablePresets, rows: Sequence[TableRow]) -> Co
 def _counted(found: Sequence[str], order: Sequence[str]) -> str:
     counts = Counter(found)
     return ", ".join(f"{name} {counts[name]}" for name in order if counts[name])
-
-
-def _two_digits(hours: float) -> str:
-    return f"{hours:.0f}" if hours >= 10 else f"{hours:.2g}"
