@@ -6,8 +6,8 @@ from typing import Any
 
 from annulus.files.results import write_table
 from annulus_lab.pipeline.stage import Results, run_resolved
-from annulus_lab.studies.outcomes import by_epoch, by_value, metrics_row
-from annulus_lab.studies.runs import Trial, Trials, build_trial, load_splits
+from annulus_lab.studies.shared.outcomes import by_epoch, by_value, metrics_row
+from annulus_lab.studies.shared.runs import Trial, Trials, build_trial, load_splits
 
 PATHS = ["images", "points", "figure"]
 

@@ -3,9 +3,9 @@
 from typing import Any
 
 from annulus_lab.config.resolved import IMAGES, resolved
-from annulus_lab.studies.grid import PartsParams, part_settings
-from annulus_lab.studies.settings_files import write_settings
-from annulus_lab.studies.study import Study
+from annulus_lab.studies.shared.grid import PartsParams, part_settings
+from annulus_lab.studies.shared.settings_files import write_settings
+from annulus_lab.studies.shared.study import Study
 
 READERS = {"images": "study_images", "parts": "study_part"}
 

@@ -1,7 +1,7 @@
 """The rooms of the library that a pipeline's scripts reach by their imports, for comparing with what dvc.yaml declares.
 
-A room is a folder of src/annulus or src/annulus_lab, or a module beside the folders; of studies/ each study's own
-folder and each shared module, so that an edit of one study runs nothing of another. Code that can change no number is
+A room is a folder of src/annulus or src/annulus_lab, or a module beside the folders; of studies/ `shared` and
+each study's own folder, so that an edit of one study runs nothing of another. Code that can change no number is
 no dependency (`annulus.running.code`). The first stage of a pipeline writes digests of the code and depends on all
 rooms; that of a study also writes what config/ makes of the parameters, and depends on config/.
 """

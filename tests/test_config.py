@@ -23,7 +23,7 @@ from annulus.training.limits import check_memory
 from annulus_lab.config.all_params import AllParams
 from annulus_lab.config.sections import SELECTOR_SECTIONS
 from annulus_lab.studies.estimators import estimators_params as estimators
-from annulus_lab.studies.study import StudyParams
+from annulus_lab.studies.shared.study import StudyParams
 
 ESTIMATORS = [getattr(estimators, f"{name}Params") for name in ("Gaussians", "Ideal", "Binary", "Staircase")]
 ESTIMATORS += [estimators.ConditionalParams, estimators.TheoremsParams]

@@ -23,7 +23,7 @@ from annulus_lab.studies.detection.layouts import write_scenes
 from annulus_lab.studies.detection.scenes_params import SceneParams
 from annulus_lab.studies.detection.semantic import evaluate_segmentation, semantic
 from annulus_lab.studies.detection.splits import read_splits
-from annulus_lab.studies.study import MainStudy
+from annulus_lab.studies.shared.study import MainStudy
 
 SEED = 0
 

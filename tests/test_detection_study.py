@@ -26,7 +26,7 @@ from annulus_lab.studies.detection.layouts import write_scenes
 from annulus_lab.studies.detection.scenes_params import SceneParams
 from annulus_lab.studies.detection.splits import read_splits
 from annulus_lab.studies.detection.tasks import check_engine, detector_settings, task_settings
-from annulus_lab.studies.study import MainStudy
+from annulus_lab.studies.shared.study import MainStudy
 
 PARAMS = ROOT / "stages/detection/params.yaml"
 NUMBERS = {"coco": "mask", "coco-c4": "mask", "keypoints": "keypoint", "voc": "voc07", "lvis": "mask"}  # by task

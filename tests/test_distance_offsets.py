@@ -12,10 +12,10 @@ from annulus.training.setup import build_training
 from annulus_lab.config.resolved import RUN, resolved
 from annulus_lab.studies.distance import offsets
 from annulus_lab.studies.distance.offsets import OffsetInputs, evaluate_offset, training_state
-from annulus_lab.studies.information import held_out
-from annulus_lab.studies.measured import Outcome
-from annulus_lab.studies.outcomes import metrics_row
-from annulus_lab.studies.runs import build_trial, load_splits, probe
+from annulus_lab.studies.shared.information import held_out
+from annulus_lab.studies.shared.measured import Outcome
+from annulus_lab.studies.shared.outcomes import metrics_row
+from annulus_lab.studies.shared.runs import build_trial, load_splits, probe
 
 PATCHES = {
     "method": "simclr",

@@ -20,7 +20,7 @@ from annulus_lab.studies.distillation.distillation_params import ContrastParams,
 from annulus_lab.studies.distillation.distillation_study import loss_settings
 from annulus_lab.studies.distillation.memories import ContrastiveDistillation
 from annulus_lab.studies.distillation.objective import Distillation
-from annulus_lab.studies.study import OwnStudy
+from annulus_lab.studies.shared.study import OwnStudy
 
 FIT = {"epochs": 2, "batch_size": 8, "learning_rate": 0.05, "momentum": 0.9, "weight_decay": 5e-4}
 FIT |= {"schedule": {"at": [0.5], "factor": 0.1}, "padding": 1, "flip": 0.5}

@@ -25,7 +25,7 @@ from annulus_lab.studies.distillation.distillation_runs import ClassifierTask
 from annulus_lab.studies.distillation.distillation_study import DistillationParams, loss_settings
 from annulus_lab.studies.distillation.memories import ContrastiveDistillation
 from annulus_lab.studies.distillation.objective import Distillation
-from annulus_lab.studies.study import OwnStudy
+from annulus_lab.studies.shared.study import OwnStudy
 
 CPU = torch.device("cpu")
 STUDY = ROOT / "stages/distillation/params.yaml"

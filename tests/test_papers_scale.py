@@ -6,9 +6,9 @@ from stated import TREE, stated_params
 
 from annulus_lab.config.resolved import PRETRAIN, build_run, values
 from annulus_lab.report.papers.comparison import load_figures, load_tables
-from annulus_lab.studies.grid import part_settings
 from annulus_lab.studies.moving_digits.digit_networks import FILTERS, WIDTH
-from annulus_lab.studies.study import Study
+from annulus_lab.studies.shared.grid import part_settings
+from annulus_lab.studies.shared.study import Study
 
 PRINTED = {table.id: table for table in load_tables()} | load_figures()
 

@@ -27,8 +27,8 @@ from annulus_lab.pipeline import stage
 from annulus_lab.pipeline.edited import study_code
 from annulus_lab.pipeline.provenance import stage_records
 from annulus_lab.pipeline.stage import Results, run_resolved, run_stage
-from annulus_lab.studies.settings_files import write_settings
-from annulus_lab.studies.study import Study
+from annulus_lab.studies.shared.settings_files import write_settings
+from annulus_lab.studies.shared.study import Study
 
 # As a terminal's process has them: a shell's background ignores the first, nohup the last.
 INTERRUPTS = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: signal.SIG_DFL}

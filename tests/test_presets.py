@@ -20,7 +20,7 @@ from annulus_lab.report.papers.comparison import load_tables
 from annulus_lab.report.presets import line, listing
 from annulus_lab.report.presets.hours import hours
 from annulus_lab.report.presets.preset import Presets, studies
-from annulus_lab.studies.study import Study
+from annulus_lab.studies.shared.study import Study
 
 SETTINGS = {"algorithms": "algorithms", "cifar10_algorithms": "algorithms", "cifar10": "cifar10"}
 

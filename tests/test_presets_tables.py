@@ -19,7 +19,7 @@ from annulus_lab.report.presets.h200 import STEPS, estimate, multiply_adds
 from annulus_lab.report.presets.overview import Commands, TableState, table_commands
 from annulus_lab.report.presets.tables import TablePresets, load_entries, row_name
 from annulus_lab.studies.detection.tasks import task_settings
-from annulus_lab.studies.study import OwnStudy
+from annulus_lab.studies.shared.study import OwnStudy
 
 PRINTED = {f"{table.id}/{row_name(row, table)}": (table, row) for table in load_tables() for row in table.rows}
 

@@ -57,7 +57,7 @@ def test_the_main_line_and_a_study_run_side_by_side(repository):
 
 
 def test_bytecode_changes_no_stage(checkout):
-    modules = "annulus.negatives.by_rank, annulus.training.loop, annulus_lab.studies.runs"
+    modules = "annulus.negatives.by_rank, annulus.training.loop, annulus_lab.studies.shared.runs"
     checkout.run("-c", f"import sys; sys.dont_write_bytecode = False; import {modules}")
     assert list(checkout.folder.glob("src/annulus/negatives/__pycache__/by_rank.*.pyc"))
     assert UP_TO_DATE in checkout.dvc("status")

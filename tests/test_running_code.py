@@ -17,8 +17,8 @@ from annulus.running import sources
 from annulus.running.code import LIBRARY, OURS, _files_of, _imported_by, hash_code, is_docstring
 from annulus.running.sources import Sources, read_source
 from annulus_lab.report.public_page import ROOMS
-from annulus_lab.studies import runs
-from annulus_lab.studies.runs import TrialCode, hash_trial
+from annulus_lab.studies.shared import runs
+from annulus_lab.studies.shared.runs import TrialCode, hash_trial
 
 
 def test_code_is_a_file_and_what_computes_of_what_it_imports_wherever_it_lies(tmp_path):
@@ -315,12 +315,9 @@ def test_what_happens_to_be_imported_does_not_count():
     assert "annulus_lab.report.claims" in sys.modules
     rooms = {"/".join(name.split("/")[:2]) for name in hash_trial()}
     stage = (ROOT / "stages/algorithms/dvc.yaml").read_text()
-    shared = {name for name in hash_trial() if name.startswith("annulus_lab/studies/")}
-    for room in rooms - {"annulus_lab/studies"} | shared:
+    for room in rooms - {"annulus_lab/studies"} | {"annulus_lab/studies/shared"}:
         assert f"- src/{room}\n" in stage, "what a run depends on, its stage declares"
     assert {f"annulus/{room}" for room in ("training", "methods", "views", "evals")} <= rooms
     assert not {"annulus_lab/report", "annulus/datasets"} & rooms
-    assert (
-        not {"annulus_lab/studies/outcomes.py", "annulus_lab/studies/papers.py", "annulus/evals/intervals.py"}
-        & hash_trial().keys()
-    ), "of tables"
+    of_tables = {f"annulus_lab/studies/shared/{name}.py" for name in ("outcomes", "papers")}
+    assert not (of_tables | {"annulus/evals/intervals.py"}) & hash_trial().keys()

@@ -12,7 +12,7 @@ from stated import stated_text
 
 from annulus.errors import InputError
 from annulus_lab.report.page.content import gather
-from annulus_lab.studies.study import Study
+from annulus_lab.studies.shared.study import Study
 
 NOW = datetime(2026, 11, 28, tzinfo=UTC)
 STARTER = own_study("own")

@@ -10,10 +10,10 @@ from settings import CPU, SMALL, load, stripes
 from annulus.training.embeddings import embeddings
 from annulus.training.setup import build_training
 from annulus_lab.config.resolved import RUN, resolved
-from annulus_lab.studies import closeness as module
-from annulus_lab.studies.closeness import closeness
-from annulus_lab.studies.measured import CLOSENESS
-from annulus_lab.studies.runs import build_trial
+from annulus_lab.studies.shared import closeness as module
+from annulus_lab.studies.shared.closeness import closeness
+from annulus_lab.studies.shared.measured import CLOSENESS
+from annulus_lab.studies.shared.runs import build_trial
 
 VIEWS, ROWS = 6, 120
 

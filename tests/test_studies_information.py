@@ -12,8 +12,8 @@ from annulus.files.store import Resident
 from annulus.training.setup import build_training
 from annulus.views.recipe import augment
 from annulus_lab.config.resolved import RUN, resolved
-from annulus_lab.studies.information import class_balanced_rows, held_out
-from annulus_lab.studies.runs import build_trial
+from annulus_lab.studies.shared.information import class_balanced_rows, held_out
+from annulus_lab.studies.shared.runs import build_trial
 
 
 def test_rows_are_the_first_ones_but_of_a_set_in_classes_evenly_spread():

@@ -5,8 +5,8 @@ import pytest
 from test_studies_papers import row_of
 
 from annulus.evals.intervals import over_seeds_and_images
-from annulus_lab.studies.oracle_share import share_of_gain, with_shares
-from annulus_lab.studies.papers import comparison_table
+from annulus_lab.studies.shared.oracle_share import share_of_gain, with_shares
+from annulus_lab.studies.shared.papers import comparison_table
 
 
 def gains(share: float, seed: int, images: int = 400) -> tuple[np.ndarray, np.ndarray]:

@@ -7,7 +7,7 @@ import pytest
 
 from annulus.errors import InputError
 from annulus.evals.intervals import over_seeds_and_images
-from annulus_lab.studies.outcomes import (
+from annulus_lab.studies.shared.outcomes import (
     ACCURACIES,
     Outcome,
     accuracy,

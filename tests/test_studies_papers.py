@@ -8,8 +8,8 @@ import pytest
 from annulus.errors import InputError
 from annulus.files.results import write_seeds
 from annulus.files.right import write_right
-from annulus_lab.studies.outcomes import gain
-from annulus_lab.studies.papers import StudyRows, as_text, compared, comparison_table, in_pairs, pairs_as_text
+from annulus_lab.studies.shared.outcomes import gain
+from annulus_lab.studies.shared.papers import StudyRows, as_text, compared, comparison_table, in_pairs, pairs_as_text
 
 
 def bits(*right: int) -> dict[int, np.ndarray]:

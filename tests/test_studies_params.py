@@ -9,7 +9,7 @@ from by_path import ROOT, read_yaml, script, settings_script
 from stated import MISSING, TREE
 
 from annulus.errors import InputError
-from annulus_lab.studies import study as studies
+from annulus_lab.studies.shared import study as studies
 
 ALGORITHMS = Path("stages/algorithms/params.yaml")
 CONTENT = {path.parent.name: read_yaml(path) for path in ROOT.glob("stages/*/params.yaml")}

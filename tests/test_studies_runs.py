@@ -28,12 +28,12 @@ from annulus.training import loop as training_module
 from annulus.training.loop import Training
 from annulus.training.setup import build_training
 from annulus_lab.config.resolved import RUN, resolved
-from annulus_lab.studies import runs as module
-from annulus_lab.studies.closeness import closeness
-from annulus_lab.studies.information import held_out
-from annulus_lab.studies.measured import CLOSENESS, Outcome
-from annulus_lab.studies.outcomes import ACCURACIES
-from annulus_lab.studies.runs import Splits, Trial, Trials, build_trial, probe
+from annulus_lab.studies.shared import runs as module
+from annulus_lab.studies.shared.closeness import closeness
+from annulus_lab.studies.shared.information import held_out
+from annulus_lab.studies.shared.measured import CLOSENESS, Outcome
+from annulus_lab.studies.shared.outcomes import ACCURACIES
+from annulus_lab.studies.shared.runs import Splits, Trial, Trials, build_trial, probe
 
 SHORT = {"scales.tiny.pretrain.epochs": 1}
 

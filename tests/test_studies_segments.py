@@ -11,9 +11,9 @@ from annulus.errors import InputError
 from annulus.evals.segmentation import SegmentationSettings, segment
 from annulus.files.images import ImageSet, save_images
 from annulus_lab.config.resolved import RUN, resolved
-from annulus_lab.studies import runs as module
-from annulus_lab.studies.runs import Splits, Trials, build_trial
-from annulus_lab.studies.segments import Segments
+from annulus_lab.studies.shared import runs as module
+from annulus_lab.studies.shared.runs import Splits, Trials, build_trial
+from annulus_lab.studies.shared.segments import Segments
 
 DECODER = SegmentationSettings(width=8, epochs=2, batch_size=16, learning_rate=0.01)
 

@@ -11,9 +11,9 @@ from annulus.errors import InputError
 from annulus.negatives.samplers import Ball, Ring
 from annulus_lab.config.sections import SELECTOR_SECTIONS
 from annulus_lab.report.papers.comparison import load_figures
-from annulus_lab.studies.grid import part_settings
-from annulus_lab.studies.rows_params import RowsParams, row_at
-from annulus_lab.studies.study import OwnStudy, Study
+from annulus_lab.studies.shared.grid import part_settings
+from annulus_lab.studies.shared.rows_params import RowsParams, row_at
+from annulus_lab.studies.shared.study import OwnStudy, Study
 
 DEFAULTS = {"dataset": "shapes", "method": "ir", "split": "none", "bound": "infonce", "sampler": "uniform"}
 DEFAULTS |= {"anneal": "none", "neighbours": "none", "views": "standard", "backbone": "alexnet-fast"}

@@ -11,7 +11,7 @@ from stated import stated_params
 from test_studies_papers import row_of
 
 from annulus.errors import InputError
-from annulus_lab.studies.study import Study
+from annulus_lab.studies.shared.study import Study
 
 table = script("stages/algorithms/table.py")
 settings = script("stages/algorithms/settings.py")

@@ -17,7 +17,7 @@ from without import run_without
 
 from annulus.errors import InputError
 from annulus.files.right import read_right
-from annulus_lab.studies.study import Study
+from annulus_lab.studies.shared.study import Study
 
 
 @pytest.mark.parametrize("scale", ["tiny", "cpu", "gpu", "paper"])

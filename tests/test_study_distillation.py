@@ -7,7 +7,7 @@ from PIL import Image
 
 from annulus_lab.studies.distillation.classifiers.saved import load_classifier
 from annulus_lab.studies.distillation.distillation_study import loss_settings
-from annulus_lab.studies.study import OwnStudy
+from annulus_lab.studies.shared.study import OwnStudy
 
 LOSSES = ["alone", "crd", "mlcpc-005", "mlcpc-005-cave"]
 

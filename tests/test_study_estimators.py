@@ -36,7 +36,7 @@ from annulus_lab.studies.estimators.estimators_params import (
     first_seeds,
 )
 from annulus_lab.studies.estimators.toys import CorrelatedGaussians
-from annulus_lab.studies.study import OwnStudy
+from annulus_lab.studies.shared.study import OwnStudy
 
 settings = script("stages/estimators/settings.py")
 names = ("gaussians", "binary", "staircases/separable", "staircases/joint", "conditional", "ideal", "theorems")

@@ -18,10 +18,10 @@ from annulus.errors import InputError
 from annulus.negatives.samplers import Ball, Uniform
 from annulus.running.checkpoint import Checkpoint, clear
 from annulus_lab.config.resolved import RUN, resolved
-from annulus_lab.studies.grid import part_settings
-from annulus_lab.studies.rows_params import row_at
-from annulus_lab.studies.runs import Trial, build_trial
-from annulus_lab.studies.study import Study
+from annulus_lab.studies.shared.grid import part_settings
+from annulus_lab.studies.shared.rows_params import row_at
+from annulus_lab.studies.shared.runs import Trial, build_trial
+from annulus_lab.studies.shared.study import Study
 
 part = script("stages/study_part.py")
 settings = script("stages/negatives/settings.py")

@@ -28,8 +28,8 @@ from annulus.errors import InputError
 from annulus.files.images import save_images
 from annulus.files.results import write_text
 from annulus.running.checkpoint import hash_images
-from annulus_lab.studies.runs import TrialCode, Trials, load_splits
-from annulus_lab.studies.store import CachedRun
+from annulus_lab.studies.shared.runs import TrialCode, Trials, load_splits
+from annulus_lab.studies.shared.store import CachedRun
 from annulus_lab.sweep import command, places, study_trials
 from annulus_lab.sweep.command import _parser, main
 from annulus_lab.sweep.places import Local, Slurm

@@ -24,8 +24,8 @@ from annulus.files.store import Resident
 from annulus.running.checkpoint import clear
 from annulus.training.setup import build_training
 from annulus_lab.config.resolved import PRETRAIN, resolved
-from annulus_lab.studies.rows_params import row_at
-from annulus_lab.studies.study import MainStudy, Study
+from annulus_lab.studies.shared.rows_params import row_at
+from annulus_lab.studies.shared.study import MainStudy, Study
 from annulus_lab.studies.transfer import trained_encoders
 from annulus_lab.studies.transfer.few_shot import accuracies as few_shot_accuracies
 from annulus_lab.studies.transfer.probed import evaluate_transfer, further_row, metrics_row, normalised

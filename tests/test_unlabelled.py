@@ -21,7 +21,7 @@ from annulus.training.nearest import nearest_label_accuracy
 from annulus.training.setup import build_training
 from annulus.training.snapshots import Snapshots
 from annulus_lab.config.resolved import RUN, resolved
-from annulus_lab.studies.runs import Splits, build_trial, probe
+from annulus_lab.studies.shared.runs import Splits, build_trial, probe
 from annulus_lab.studies.view_learning.batches import labelled_images
 
 

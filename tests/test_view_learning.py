@@ -20,9 +20,9 @@ from annulus.files.store import Resident
 from annulus.running.checkpoint import Checkpoint
 from annulus.views.learned import GeneratorConfig, ViewGenerator, save_generator
 from annulus_lab.config.resolved import resolved, values
-from annulus_lab.studies.measured import Outcome
-from annulus_lab.studies.outcomes import ACCURACIES
-from annulus_lab.studies.study import Study
+from annulus_lab.studies.shared.measured import Outcome
+from annulus_lab.studies.shared.outcomes import ACCURACIES
+from annulus_lab.studies.shared.study import Study
 from annulus_lab.studies.view_learning import trained as module
 from annulus_lab.studies.view_learning import view_grid
 from annulus_lab.studies.view_learning.batches import GeneratorBatch, GeneratorBatches, labelled_images

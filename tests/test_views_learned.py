@@ -17,8 +17,8 @@ from annulus.views.learned import GeneratorConfig, LearnedSplit, ViewGenerator, 
 from annulus.views.spaces import rgb_to_ydbdr
 from annulus.views.splits import channel_statistics, parse_split
 from annulus_lab.config.resolved import RUN, resolved
-from annulus_lab.studies.runs import build_trial
-from annulus_lab.studies.store import CachedRun
+from annulus_lab.studies.shared.runs import build_trial
+from annulus_lab.studies.shared.store import CachedRun
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 YDBDR = GeneratorConfig("ydbdr", "all", couplings=3, hidden=4, volume_preserving=False)

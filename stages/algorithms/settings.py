@@ -3,9 +3,9 @@
 from typing import Any
 
 from annulus_lab.config.resolved import IMAGES, RUN, resolved
-from annulus_lab.studies.rows_params import RowsParams, row_at
-from annulus_lab.studies.settings_files import write_settings
-from annulus_lab.studies.study import Study
+from annulus_lab.studies.shared.rows_params import RowsParams, row_at
+from annulus_lab.studies.shared.settings_files import write_settings
+from annulus_lab.studies.shared.study import Study
 
 READERS = {"images": "study_images", "rows": "algorithms/train", "table": "algorithms/table"}
 

@@ -7,8 +7,8 @@ from typing import Any
 from annulus.errors import InputError
 from annulus.files.results import write_table
 from annulus_lab.pipeline.stage import Results, run_resolved
-from annulus_lab.studies.oracle_share import with_shares
-from annulus_lab.studies.papers import StudyRows, as_text, comparison_table, in_pairs, pairs_as_text
+from annulus_lab.studies.shared.oracle_share import with_shares
+from annulus_lab.studies.shared.papers import StudyRows, as_text, comparison_table, in_pairs, pairs_as_text
 
 PATHS = ["rows", "right", "table", "pairs"]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from annulus.files.right import write_right
 from annulus_lab.pipeline.stage import Results, run_resolved
-from annulus_lab.studies.measured import CLOSENESS
-from annulus_lab.studies.outcomes import ACCURACIES, right_by_seed
-from annulus_lab.studies.runs import Trial, Trials, build_trial, load_splits
+from annulus_lab.studies.shared.measured import CLOSENESS
+from annulus_lab.studies.shared.outcomes import ACCURACIES, right_by_seed
+from annulus_lab.studies.shared.runs import Trial, Trials, build_trial, load_splits
 
 PATHS = ["images", "metrics", "right"]
 

@@ -7,9 +7,9 @@ from typing import Any
 from annulus.errors import InputError
 from annulus_lab.config.params import Names
 from annulus_lab.config.resolved import IMAGES, RUN, resolved
-from annulus_lab.studies.rows_params import RowsParams, row_at
-from annulus_lab.studies.settings_files import write_settings
-from annulus_lab.studies.study import OwnStudy, Study, StudyParams
+from annulus_lab.studies.shared.rows_params import RowsParams, row_at
+from annulus_lab.studies.shared.settings_files import write_settings
+from annulus_lab.studies.shared.study import OwnStudy, Study, StudyParams
 
 ALGORITHMS = Path("stages/algorithms/params.yaml")
 

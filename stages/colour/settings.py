@@ -7,8 +7,8 @@ from annulus.evals.segmentation import SegmentationSettings
 from annulus.settings import Section, Steps
 from annulus_lab.config.params import Names, kinds, plain
 from annulus_lab.config.resolved import IMAGES, RUN, resolved
-from annulus_lab.studies.settings_files import write_settings
-from annulus_lab.studies.study import Settings, Study, StudyParams
+from annulus_lab.studies.shared.settings_files import write_settings
+from annulus_lab.studies.shared.study import Settings, Study, StudyParams
 
 READERS = {"images": "study_images", "spaces": "colour/spaces", "pictures": "colour/pictures"}
 

@@ -8,9 +8,9 @@ from annulus.evals.segmentation import SegmentationSettings
 from annulus.files.results import write_table
 from annulus_lab.config.params import filled
 from annulus_lab.pipeline.stage import Results, run_resolved
-from annulus_lab.studies.outcomes import metrics_row
-from annulus_lab.studies.runs import Trials, build_trial, load_splits
-from annulus_lab.studies.segments import Segments
+from annulus_lab.studies.shared.outcomes import metrics_row
+from annulus_lab.studies.shared.runs import Trials, build_trial, load_splits
+from annulus_lab.studies.shared.segments import Segments
 
 PATHS = ["labelled", "segmented", "spaces"]
 

@@ -9,8 +9,8 @@ from annulus_lab.config.params import plain
 from annulus_lab.studies.detection.detection_study import read_study
 from annulus_lab.studies.detection.scenes_params import SceneParams
 from annulus_lab.studies.detection.tasks import ScenesParams, segments_settings, task_settings
-from annulus_lab.studies.settings_files import write_settings
-from annulus_lab.studies.study import MainStudy, OwnStudy
+from annulus_lab.studies.shared.settings_files import write_settings
+from annulus_lab.studies.shared.study import MainStudy, OwnStudy
 from annulus_lab.studies.transfer.target_tables import SELECTORS
 
 READERS = {

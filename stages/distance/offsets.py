@@ -9,8 +9,8 @@ from annulus.files.results import write_table
 from annulus.running.workers import ResumableTasks
 from annulus_lab.pipeline.stage import Results, run_resolved
 from annulus_lab.studies.distance.offsets import OffsetInputs, evaluate_offset, training_state
-from annulus_lab.studies.measured import Outcome
-from annulus_lab.studies.outcomes import metrics_row
+from annulus_lab.studies.shared.measured import Outcome
+from annulus_lab.studies.shared.outcomes import metrics_row
 
 PATHS = ["large", "first", "second", "offsets"]
 

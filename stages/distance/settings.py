@@ -9,8 +9,8 @@ from annulus.errors import InputError
 from annulus.settings import Rule, Section, Steps
 from annulus_lab.config.params import each_once, kinds
 from annulus_lab.config.resolved import IMAGES, RUN, resolved
-from annulus_lab.studies.settings_files import write_settings
-from annulus_lab.studies.study import Settings, Study, StudyParams
+from annulus_lab.studies.shared.settings_files import write_settings
+from annulus_lab.studies.shared.study import Settings, Study, StudyParams
 
 OFFSET = "view_sets.patches.patches.offset"
 

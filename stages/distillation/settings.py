@@ -7,8 +7,8 @@ from annulus_lab.config.params import plain
 from annulus_lab.studies.distillation.classifiers.classifier_params import FitParams
 from annulus_lab.studies.distillation.distillation_params import DistillationImagesParams
 from annulus_lab.studies.distillation.distillation_study import DistillationParams, check_clusters, loss_settings
-from annulus_lab.studies.settings_files import write_settings
-from annulus_lab.studies.study import OwnStudy
+from annulus_lab.studies.shared.settings_files import write_settings
+from annulus_lab.studies.shared.study import OwnStudy
 
 READERS = {
     "images": "study_images",

@@ -12,8 +12,8 @@ from annulus_lab.studies.estimators.estimators_params import (
     StaircaseParams,
     TheoremsParams,
 )
-from annulus_lab.studies.settings_files import write_settings
-from annulus_lab.studies.study import OwnParams, OwnStudy
+from annulus_lab.studies.shared.settings_files import write_settings
+from annulus_lab.studies.shared.study import OwnParams, OwnStudy
 
 READERS = {
     "gaussians": "estimators/gaussians",

@@ -5,8 +5,8 @@ from typing import Any
 
 from annulus_lab.config.params import plain
 from annulus_lab.studies.moving_digits.digits_params import DigitsTrainingParams, WorldParams
-from annulus_lab.studies.settings_files import write_settings
-from annulus_lab.studies.study import OwnParams, OwnStudy
+from annulus_lab.studies.shared.settings_files import write_settings
+from annulus_lab.studies.shared.study import OwnParams, OwnStudy
 
 READERS = {"images": "moving_digits/images", "table": "moving_digits/table"}
 

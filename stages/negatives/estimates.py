@@ -15,7 +15,7 @@ from annulus_lab.config.resolved import values
 from annulus_lab.pipeline.stage import Results, run_resolved
 from annulus_lab.studies.estimators.spread import Spread, spread_over_draws
 from annulus_lab.studies.negatives.frozen_encoder_estimates import row, score
-from annulus_lab.studies.runs import Trials, build_trial, load_splits
+from annulus_lab.studies.shared.runs import Trials, build_trial, load_splits
 
 PATHS = ["images", "points"]
 

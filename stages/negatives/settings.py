@@ -9,9 +9,9 @@ from annulus.errors import InputError
 from annulus.settings import Rows, Rule, Section
 from annulus_lab.config.params import Name, each_once, plain
 from annulus_lab.config.resolved import IMAGES, RUN, resolved
-from annulus_lab.studies.grid import GridPart, part_settings
-from annulus_lab.studies.settings_files import write_settings
-from annulus_lab.studies.study import Settings, Study, StudyParams
+from annulus_lab.studies.shared.grid import GridPart, part_settings
+from annulus_lab.studies.shared.settings_files import write_settings
+from annulus_lab.studies.shared.study import Settings, Study, StudyParams
 
 READERS = {"images": "study_images", "parts": "study_part", "estimates": "negatives/estimates"}
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from annulus_lab.config.params import plain
-from annulus_lab.studies.settings_files import write_settings
+from annulus_lab.studies.shared.settings_files import write_settings
+from annulus_lab.studies.shared.study import OwnParams, OwnStudy
 from annulus_lab.studies.spirals.spirals_params import SearchParams, SpiralsParams
-from annulus_lab.studies.study import OwnParams, OwnStudy
 
 READERS = {"spirals": "spirals/spirals", "search": "spirals/search"}
 

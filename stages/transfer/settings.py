@@ -4,8 +4,8 @@ from typing import Any
 
 from annulus_lab.config.params import plain
 from annulus_lab.config.resolved import IMAGES, PRETRAIN, resolved
-from annulus_lab.studies.settings_files import write_settings
-from annulus_lab.studies.study import MainStudy
+from annulus_lab.studies.shared.settings_files import write_settings
+from annulus_lab.studies.shared.study import MainStudy
 from annulus_lab.studies.transfer.target_tables import SELECTORS
 from annulus_lab.studies.transfer.transfer_params import EMBEDDED, TransferParams
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from annulus_lab.config.params import plain
 from annulus_lab.config.resolved import IMAGES, RUN, resolved
-from annulus_lab.studies.settings_files import write_settings
-from annulus_lab.studies.study import Study
+from annulus_lab.studies.shared.settings_files import write_settings
+from annulus_lab.studies.shared.study import Study
 from annulus_lab.studies.view_learning.view_learning_params import OPPONENT_KEYS
 from annulus_lab.studies.view_learning.view_learning_study import ViewLearningParams, check_held_out, generator_params
 

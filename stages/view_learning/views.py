@@ -7,8 +7,8 @@ from typing import Any
 
 from annulus.files.results import write_table
 from annulus_lab.pipeline.stage import Results, run_resolved
-from annulus_lab.studies.outcomes import metrics_row, pair
-from annulus_lab.studies.runs import Trials, build_trial, load_splits
+from annulus_lab.studies.shared.outcomes import metrics_row, pair
+from annulus_lab.studies.shared.runs import Trials, build_trial, load_splits
 
 PATHS = ["images", "generators", "points", "pairs"]
 

@@ -27,7 +27,7 @@ from annulus_lab.studies.distillation.distillation_params import ContrastParams,
 from annulus_lab.studies.distillation.distillation_study import loss_settings
 from annulus_lab.studies.distillation.memories import ContrastiveDistillation
 from annulus_lab.studies.distillation.objective import Distillation
-from annulus_lab.studies.study import OwnStudy
+from annulus_lab.studies.shared.study import OwnStudy
 
 IMAGES, SIZE, CLASSES = 50_000, 32, 100  # of CIFAR-100
 TURNS = 3

@@ -17,7 +17,7 @@ from annulus_lab.report.papers.comparison import compare, load_figures, load_tab
 from annulus_lab.report.papers.metrics import Metrics
 from annulus_lab.report.presets.overview import table_commands
 from annulus_lab.report.presets.preset import Preset, Presets, overrides
-from annulus_lab.studies.study import OwnStudy
+from annulus_lab.studies.shared.study import OwnStudy
 
 
 def pages(root: Path) -> dict[str, str]:

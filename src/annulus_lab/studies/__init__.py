@@ -1,4 +1,4 @@
-"""Studies, a folder each, and their shared code. Only stages, report, sweep, site and the commands import them.
+"""Studies, a folder each, and `shared`. Only stages, report, sweep, site and the commands import them.
 
 A study has up to two folders:
 
@@ -17,20 +17,5 @@ A study has up to two folders:
 Begin at stages/STUDY/README.md and params.yaml. Then read settings.py: `READERS` names the script of each stage, and a
 script calls the study's modules in order. `spirals` is the smallest study with code of its own, and `estimators` reads
 no images. A new kind of study is one such folder of each. A new study of an existing form (rows: `algorithms`, parts:
-`law`) is only a params.yaml and a copy of that form's dvc.yaml; `study` explains its keys.
-
-Shared modules:
-
-    study           a study's own params.yaml over the root's
-    settings_files  its resolved settings as files, which its other stages depend on
-    rows_params     parameters of rows beside the papers' tables
-    grid            parameters of parts: series at each value of a swept setting
-    runs            training runs of one stage, several at a time
-    measured        results of a run
-    store           results by the key of all their inputs
-    outcomes        results over seeds and as rows of tables
-    information     shared information of two views, estimated with a run's encoder
-    closeness       weight of the closest rows in the softmax of a run's encoder
-    segments        segmentation of frozen features
-    papers          a table of runs beside the papers' numbers
+`law`) is only a params.yaml and a copy of that form's dvc.yaml; `shared/study.py` explains its keys.
 """

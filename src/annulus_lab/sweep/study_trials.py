@@ -20,9 +20,9 @@ from annulus.running.checkpoint import hash_images, not_written
 from annulus_lab.config.resolved import read_settings
 from annulus_lab.pipeline.edited import STAGES
 from annulus_lab.pipeline.projects import repro, study_names
-from annulus_lab.studies.information import check_pairs
-from annulus_lab.studies.runs import Trial, TrialCode, run_name
-from annulus_lab.studies.store import CachedRun
+from annulus_lab.studies.shared.information import check_pairs
+from annulus_lab.studies.shared.runs import Trial, TrialCode, run_name
+from annulus_lab.studies.shared.store import CachedRun
 from annulus_lab.sweep.worker import StudyRun
 
 log = logging.getLogger("annulus")

@@ -27,8 +27,8 @@ from annulus.running import progress
 from annulus.running.checkpoint import LockedError
 from annulus.running.end import end_with
 from annulus.running.workers import compute_with
-from annulus_lab.studies.runs import Trial, Trials, load_splits
-from annulus_lab.studies.store import CachedRun
+from annulus_lab.studies.shared.runs import Trial, Trials, load_splits
+from annulus_lab.studies.shared.store import CachedRun
 
 log = logging.getLogger("annulus")
 

@@ -18,8 +18,8 @@ from annulus_lab.report.papers.comparison import load_measured
 from annulus_lab.report.papers.metrics import Metrics, Row
 from annulus_lab.report.papers.setting import read_setting, stated_of
 from annulus_lab.report.papers.tables import Table
-from annulus_lab.studies.grid import GridPart
-from annulus_lab.studies.study import study_content
+from annulus_lab.studies.shared.grid import GridPart
+from annulus_lab.studies.shared.study import study_content
 
 
 @dataclass(frozen=True)

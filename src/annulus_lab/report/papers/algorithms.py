@@ -6,8 +6,8 @@ from typing import Any
 
 from annulus.errors import InputError
 from annulus_lab.report.papers.setting import stated_of
-from annulus_lab.studies.rows_params import RowsParams, row_at
-from annulus_lab.studies.study import OwnStudy
+from annulus_lab.studies.shared.rows_params import RowsParams, row_at
+from annulus_lab.studies.shared.study import OwnStudy
 
 ALGORITHMS = "algorithms"  # the study whose rows and tables another one lists by name
 

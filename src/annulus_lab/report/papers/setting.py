@@ -12,7 +12,7 @@ from annulus.errors import InputError
 from annulus.files.regular import read_text
 from annulus_lab.config.tree import read_tree
 from annulus_lab.report.papers.metrics import Broken, Cell, Metrics, Missing
-from annulus_lab.studies.study import study_content
+from annulus_lab.studies.shared.study import study_content
 
 # What studies that draw their data draw.
 DRAWN = {"estimators": "drawn numbers", "moving_digits": "moving digits", "spirals": "drawn spirals"}

@@ -11,8 +11,8 @@ from annulus_lab.config.all_params import AllParams
 from annulus_lab.config.file import checked
 from annulus_lab.config.resolved import IMAGES, RUN, SELECTORS, resolved
 from annulus_lab.config.tree import read_tree
-from annulus_lab.studies.rows_params import RowsParams, row_at
-from annulus_lab.studies.study import OwnStudy, Study
+from annulus_lab.studies.shared.rows_params import RowsParams, row_at
+from annulus_lab.studies.shared.study import OwnStudy, Study
 
 STUDY = "algorithms"  # the other studies take its rows and tables
 SELECTED = ["seeds", *SELECTORS, *IMAGES[2:], *RUN]  # keys that the main line reads up to its probes

@@ -14,8 +14,8 @@ from annulus_lab.config.file import checked
 from annulus_lab.report.papers.comparison import agrees, load_tables
 from annulus_lab.report.papers.published import PaperRow, PublishedTable, read
 from annulus_lab.report.presets.preset import Presets, meant, overrides
-from annulus_lab.studies.rows_params import RowsParams, row_at
-from annulus_lab.studies.study import OwnStudy, Settings
+from annulus_lab.studies.shared.rows_params import RowsParams, row_at
+from annulus_lab.studies.shared.study import OwnStudy, Settings
 
 BASE = "IR-nce"  # row of `algorithms` that changes nothing
 SCALE = "paper"

@@ -10,7 +10,7 @@ from annulus.evals.intervals import Interval, over_seeds, verdict
 from annulus.files.results import Number
 from annulus_lab.studies.detection.bootstrap import interval
 from annulus_lab.studies.detection.detection_tables import MAIN, UNIFORM, UNTRAINED
-from annulus_lab.studies.outcomes import with_interval
+from annulus_lab.studies.shared.outcomes import with_interval
 
 PAIRS = ((MAIN, UNTRAINED), (MAIN, UNIFORM), (UNIFORM, UNTRAINED))
 

@@ -17,7 +17,7 @@ from annulus_lab.studies.detection.detection_params import (
 )
 from annulus_lab.studies.detection.scenes_params import SceneParams
 from annulus_lab.studies.detection.tasks import ScenesParams, check_engine, detector_settings
-from annulus_lab.studies.study import MainStudy, OwnParams, Settings
+from annulus_lab.studies.shared.study import MainStudy, OwnParams, Settings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from annulus_lab.studies.detection.detection_params import (
     SegmentsParams,
     TaskParams,
 )
-from annulus_lab.studies.study import OwnStudy, Settings
+from annulus_lab.studies.shared.study import OwnStudy, Settings
 
 # Outputs that detectors can learn from scenes of a kind.
 OUTPUTS = {

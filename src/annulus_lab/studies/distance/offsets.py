@@ -8,8 +8,8 @@ from typing import Any
 from annulus.device.device import described, pick_device
 from annulus.running.checkpoint import Checkpoint, hash_images
 from annulus.training.setup import build_training
-from annulus_lab.studies.information import check_pairs, held_out
-from annulus_lab.studies.runs import build_trial, hash_trial, load_splits, probe
+from annulus_lab.studies.shared.information import check_pairs, held_out
+from annulus_lab.studies.shared.runs import build_trial, hash_trial, load_splits, probe
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from annulus_lab.studies.distillation.distillation_params import (
     TeacherPairParams,
     WeightParams,
 )
-from annulus_lab.studies.study import OwnParams, OwnStudy
+from annulus_lab.studies.shared.study import OwnParams, OwnStudy
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import Any
 from annulus.errors import InputError, abridge
 from annulus.files.results import Number, read_metrics
 from annulus.files.right import read_right
-from annulus_lab.studies.outcomes import BySeed, accuracy, gain, verdict_text, with_interval
+from annulus_lab.studies.shared.outcomes import BySeed, accuracy, gain, verdict_text, with_interval
 
 ALONE, CRD, TEACHER = "alone", "crd", "teacher"
 # The paper's names of its losses; the other losses are this study's own.

@@ -19,7 +19,7 @@ from annulus_lab.studies.moving_digits.digit_tasks import factor_tasks
 from annulus_lab.studies.moving_digits.digit_training import train_supervised, train_views
 from annulus_lab.studies.moving_digits.digits_params import DigitsTrainingParams, WorldParams
 from annulus_lab.studies.moving_digits.moving_digits import World
-from annulus_lab.studies.outcomes import with_interval
+from annulus_lab.studies.shared.outcomes import with_interval
 
 SUPERVISED, UNTRAINED = "supervised", "untrained"
 UNITS = {"digit": "percent", "background": "percent", "position": "pixels"}

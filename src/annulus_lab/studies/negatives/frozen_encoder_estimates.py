@@ -12,8 +12,8 @@ from annulus.files.results import Number
 from annulus.training.loop import Training
 from annulus.views.recipe import augment
 from annulus_lab.studies.estimators.spread import Spread
-from annulus_lab.studies.information import class_balanced_rows
-from annulus_lab.studies.outcomes import with_interval
+from annulus_lab.studies.shared.information import class_balanced_rows
+from annulus_lab.studies.shared.outcomes import with_interval
 
 
 @torch.no_grad()

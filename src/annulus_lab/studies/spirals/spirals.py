@@ -28,7 +28,7 @@ from annulus.methods.critics import scaled
 from annulus.methods.memory import MemoryBank
 from annulus.optim.sgd import SGD
 from annulus.optim.torch_optimizers import LBFGS
-from annulus_lab.studies.outcomes import with_interval
+from annulus_lab.studies.shared.outcomes import with_interval
 from annulus_lab.studies.spirals.spirals_params import SpiralsParams
 
 OverSeeds = Sequence[Mapping[str, Any]]  # results of `train_spirals`, by seed

@@ -19,7 +19,7 @@ from annulus.files.images import ImageSet, load_images
 from annulus.files.results import Number
 from annulus.views.splits import channel_statistics
 from annulus_lab.config.params import filled
-from annulus_lab.studies.outcomes import verdict_text, with_interval
+from annulus_lab.studies.shared.outcomes import verdict_text, with_interval
 from annulus_lab.studies.transfer.few_shot import accuracies, draw_episodes
 from annulus_lab.studies.transfer.target_tables import MAIN
 from annulus_lab.studies.transfer.transfer_params import FewShotParams, ProbeParams

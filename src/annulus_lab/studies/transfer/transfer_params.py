@@ -9,7 +9,7 @@ from annulus.errors import nearest
 from annulus.evals.linear_settings import LinearBudget, LinearSettings
 from annulus.settings import Decay, Rate, Rows, Section, Share, Steps
 from annulus_lab.config.params import Names, RowName, kinds
-from annulus_lab.studies.study import OwnParams, Settings
+from annulus_lab.studies.shared.study import OwnParams, Settings
 
 EMBEDDED = ("digits", "textures", "outlines", "hues")  # without files
 

@@ -10,7 +10,7 @@ from annulus.settings import Rate, Section, Steps
 from annulus_lab.config.all_params import AllParams
 from annulus_lab.config.file import checked
 from annulus_lab.config.params import Name, plain
-from annulus_lab.studies.study import Settings, Study, StudyParams
+from annulus_lab.studies.shared.study import Settings, Study, StudyParams
 from annulus_lab.studies.view_learning.view_learning_params import GeneratorParams
 
 

@@ -9,7 +9,7 @@ from annulus.errors import InputError
 from annulus.evals.intervals import COVERAGE, Interval, over_seeds
 from annulus.files.results import Number, read_metrics
 from annulus.files.right import read_right
-from annulus_lab.studies.outcomes import BySeed, accuracy, gain, verdict_text, with_interval
+from annulus_lab.studies.shared.outcomes import BySeed, accuracy, gain, verdict_text, with_interval
 
 log = logging.getLogger("annulus")
 

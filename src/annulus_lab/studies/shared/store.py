@@ -16,7 +16,7 @@ from annulus.device.device import compiling, described, half_precision
 from annulus.files.regular import read_text
 from annulus.files.results import write_text
 from annulus.running.checkpoint import Checkpoint
-from annulus_lab.studies.measured import Outcome
+from annulus_lab.studies.shared.measured import Outcome
 
 log = logging.getLogger("annulus")
 

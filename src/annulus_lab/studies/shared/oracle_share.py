@@ -8,8 +8,8 @@ from jaxtyping import Shaped
 
 from annulus.evals.intervals import Interval, over_seeds_and_images
 from annulus.files.results import Number
-from annulus_lab.studies.outcomes import BySeed
-from annulus_lab.studies.papers import ACCURACY, KNN, StudyRows
+from annulus_lab.studies.shared.outcomes import BySeed
+from annulus_lab.studies.shared.papers import ACCURACY, KNN, StudyRows
 
 FARTHEST = 1000.0  # shares beyond are not searched: the oracle's gain is then within noise
 HALVINGS = 40  # of the distance to a border

@@ -8,7 +8,7 @@ from annulus.files.results import Number
 from annulus.methods.critics import scaled
 from annulus.training.embeddings import embeddings
 from annulus.training.loop import Training
-from annulus_lab.studies.information import view_embeddings
+from annulus_lab.studies.shared.information import view_embeddings
 
 HARD, HARDEST = 0.1, 0.01  # shares of the rows: the papers' ball, and the part that a ring leaves out
 CLOSEST = 10  # rows whose class is compared

@@ -10,7 +10,7 @@ from typing import Any
 from annulus.files.results import write_text
 from annulus_lab.pipeline.edited import STAGES, study_code
 from annulus_lab.pipeline.stage import one_sentence, path_parser
-from annulus_lab.studies.study import MainStudy, OwnStudy, Study
+from annulus_lab.studies.shared.study import MainStudy, OwnStudy, Study
 
 
 def write_settings(

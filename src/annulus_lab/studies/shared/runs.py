@@ -22,11 +22,11 @@ from annulus.training.run import TrainingRun
 from annulus.training.setup import build_training
 from annulus.views.learned import LearnedSplit
 from annulus_lab.config.resolved import RUN, build_run, values
-from annulus_lab.studies.closeness import closeness
-from annulus_lab.studies.information import check_pairs, held_out
-from annulus_lab.studies.measured import Outcome
-from annulus_lab.studies.segments import Segments, evaluate_segments
-from annulus_lab.studies.store import CachedRun
+from annulus_lab.studies.shared.closeness import closeness
+from annulus_lab.studies.shared.information import check_pairs, held_out
+from annulus_lab.studies.shared.measured import Outcome
+from annulus_lab.studies.shared.segments import Segments, evaluate_segments
+from annulus_lab.studies.shared.store import CachedRun
 
 
 @dataclass(frozen=True)

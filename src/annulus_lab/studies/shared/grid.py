@@ -10,7 +10,7 @@ from annulus.settings import Rule, Section, Steps
 from annulus_lab.config.file import checked
 from annulus_lab.config.params import Name, Names, each_once
 from annulus_lab.config.resolved import RUN, resolved
-from annulus_lab.studies.study import Settings, Study, StudyParams
+from annulus_lab.studies.shared.study import Settings, Study, StudyParams
 
 
 def _points(values: list[Any]) -> None:

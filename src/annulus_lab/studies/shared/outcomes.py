@@ -10,7 +10,7 @@ from annulus.errors import InputError
 from annulus.evals.intervals import Interval, over_seeds, over_seeds_and_images, verdict
 from annulus.files.results import Number
 from annulus.files.right import Bits
-from annulus_lab.studies.measured import CLOSENESS, Outcome
+from annulus_lab.studies.shared.measured import CLOSENESS, Outcome
 
 ACCURACIES = ["nn1_top1_percent", "knn_top1_percent", "linear_top1_percent"]
 SHOWN = "nn1_top1_percent"  # the accuracy of the papers' figures: nearest neighbour

@@ -9,7 +9,7 @@ from annotated_types import Ge, Le, MinLen
 from annulus.errors import abridge, nearest
 from annulus.settings import Section, Steps
 from annulus_lab.config.params import RowName
-from annulus_lab.studies.study import Settings, StudyParams
+from annulus_lab.studies.shared.study import Settings, StudyParams
 
 Percent = Annotated[float, Ge(0), Le(100)]
 
