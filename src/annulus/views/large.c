@@ -63,15 +63,15 @@ INLINE void sum_rows(int taps, const unsigned char *rows, long stride, const flo
 
 typedef float Four __attribute__((vector_size(16))); /* red, green, blue, and the next number */
 
-/* Weighted sums of `taps` pixels along a row of `row[3 * pixel + channel]`, which has one more number at its end. */
-INLINE void sum_columns(int taps, const float *row, const Axis *across, int size, float *restrict red,
+/* Weighted sums of `taps` pixels along a row of `row[apart * pixel + channel]`, which has one more number at its end. */
+INLINE void sum_columns(int taps, const float *row, int apart, const Axis *across, int size, float *restrict red,
                         float *restrict green, float *restrict blue)
 {
     for (int output = 0; output < size; output++) {
-        const float *from = row + 3 * across->first[output];
+        const float *from = row + apart * across->first[output];
         Four sum = {0}, pixel;
         for (int tap = 0; tap < taps; tap++) {
-            memcpy(&pixel, from + 3 * tap, sizeof pixel);
+            memcpy(&pixel, from + apart * tap, sizeof pixel);
             sum += across->weights[(long)tap * size + output] * pixel;
         }
         red[output] = sum[0];
@@ -104,9 +104,9 @@ static void plane_down(const unsigned char *rows, long stride, const Axis *down,
     BY_TAPS(sum_rows, down->taps, rows, stride, down->weights + output, size, count, 3, row)
 }
 
-static void across_row(const float *row, const Axis *across, int size, float *red, float *green, float *blue)
+static void across_row(const float *row, int apart, const Axis *across, int size, float *red, float *green, float *blue)
 {
-    BY_TAPS(sum_columns, across->taps, row, across, size, red, green, blue)
+    BY_TAPS(sum_columns, across->taps, row, apart, across, size, red, green, blue)
 }
 
 static void blend(float *restrict red, float *restrict green, float *restrict blue, int count, float factor, float mean,
@@ -241,17 +241,18 @@ static int blur_view(float *view, int size, int reach, double sigma)
     return 1;
 }
 
-/* image: bytes of a box of height x width pixels. Rows are `of_row` bytes apart, channels `of_channel`, and pixels 1, or
-   3 with channels last. view: 3 planes of size x size numbers in [0, 1]. kinds and amounts: the operators of the jitter
-   in order. sigma: of a blur with `reach` pixels at most; 0: without blur. Returns 0 if memory is short, else 1. */
-int annulus_view(const unsigned char *image, long of_row, long of_channel, int height, int width, int mirrored,
-                 int operators, const int *kinds, const float *amounts, int grey, float sigma, int reach, int size,
-                 float *view)
+/* image: bytes of a box of height x width pixels. Rows are `of_row` bytes apart, channels `of_channel`, and pixels
+   `of_pixel`: 1 in planes, or 3 or 4 with channels last. view: 3 planes of size x size numbers in [0, 1]. kinds and
+   amounts: the operators of the jitter in order. sigma: of a blur with `reach` pixels at most; 0: without blur.
+   Returns 0 if memory is short, else 1. */
+int annulus_view(const unsigned char *image, long of_row, long of_channel, int of_pixel, int height, int width,
+                 int mirrored, int operators, const int *kinds, const float *amounts, int grey, float sigma, int reach,
+                 int size, float *view)
 {
-    int together = of_channel == 1, contrast = 0;
+    int together = of_channel == 1, apart = together ? of_pixel : 3, contrast = 0;
     long plane = (long)size * size;
     Axis down = {0}, across = {0};
-    float *row = calloc(3 * (size_t)width + 1, sizeof(float));
+    float *row = calloc(apart * (size_t)width + 1, sizeof(float));
     int ready = axis_of(&down, height, size, 0, 1.0 / 255) & axis_of(&across, width, size, mirrored, 1) & (row != NULL);
     double total = 0;
 
@@ -260,10 +261,10 @@ int annulus_view(const unsigned char *image, long of_row, long of_channel, int h
     for (int output = 0; ready && output < size; output++) {
         float *red = view + (long)output * size, *green = red + plane, *blue = green + plane;
         if (together)
-            together_down(image, of_row, &down, size, output, 3L * width, row);
+            together_down(image, of_row, &down, size, output, (long)apart * (width - 1) + 3, row);
         for (int channel = 0; !together && channel < 3; channel++)
             plane_down(image + channel * of_channel, of_row, &down, size, output, width, row + channel);
-        across_row(row, &across, size, red, green, blue);
+        across_row(row, apart, &across, size, red, green, blue);
         for (int number = 0; number < contrast; number++)
             change(red, green, blue, size, kinds[number], amounts[number], 0);
         if (contrast == operators) {

@@ -84,7 +84,7 @@ def view_in_c(image: UInt8[Tensor, "3 h w"], recipe: ImageRecipe, view: Float[Te
     Raises:
         MemoryError: if memory for a row of the image is short.
     """
-    if image.stride()[::2] != (1, 3):  # not channels last, as decoded JPEG
+    if image.stride()[::2] not in ((1, 3), (1, 4)):  # neither channels last, as decoded JPEG, nor Pillow's own memory
         image = image.contiguous()  # in planes
     top, left, height, width = recipe.box
     kinds, amounts = [kind for kind, _ in recipe.jitter], [amount for _, amount in recipe.jitter]
@@ -92,6 +92,7 @@ def view_in_c(image: UInt8[Tensor, "3 h w"], recipe: ImageRecipe, view: Float[Te
         ctypes.c_void_p(image[:, top:, left:].data_ptr()),
         ctypes.c_long(image.stride(1)),
         ctypes.c_long(image.stride(0)),
+        image.stride(2),
         *(height, width, recipe.mirrored, len(kinds)),
         (ctypes.c_int * len(kinds))(*kinds),
         (ctypes.c_float * len(kinds))(*amounts),
@@ -108,6 +109,7 @@ def c_agrees(device: torch.device) -> bool:
     """Returns True if `large.c` and the operators compute the same views: shrunk and grown boxes, all orders, blurs."""
     images = torch.randint(0, 256, (2, 3, 20, 15), generator=torch.Generator(device).manual_seed(0), dtype=torch.uint8)
     channels_last = images.contiguous(memory_format=torch.channels_last)
+    in_fours = torch.nn.functional.pad(images.permute(0, 2, 3, 1), (0, 1), value=255)[..., :3].permute(0, 3, 1, 2)
     jitters = permutations(
         [(colour.BRIGHTNESS, 1.3), (colour.CONTRAST, 1.4), (colour.SATURATION, 0.7), (colour.HUE, 0.1)]
     )
@@ -115,9 +117,9 @@ def c_agrees(device: torch.device) -> bool:
         box = (number % 5, number % 3, number % 15 + 1, number % 12 + 1)
         recipe = ImageRecipe(box, number % 2 == 0, list(jitter[: number % 5]), number % 7 == 0, float(number % 4))
         side = 60 if number % 3 == 0 else 9  # kernels of 7 and of 3 pixels
-        expected, *views = torch.empty(3, 3, side, side)
+        expected, *views = torch.empty(4, 3, side, side)
         view_by_operators(images[0].float(), recipe, expected)
-        for image, view in zip((images[0], channels_last[0]), views, strict=True):
+        for image, view in zip((images[0], channels_last[0], in_fours[0]), views, strict=True):
             view_in_c(image, recipe, view)
             if not torch.allclose(view, expected, rtol=0, atol=1e-3):
                 return False

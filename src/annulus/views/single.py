@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
-import numpy as np
 import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor
@@ -21,6 +20,7 @@ from annulus.views.colour import HUE, ColourJitter
 from annulus.views.crop import TRIES, Crop, middle
 from annulus.views.large import ImageRecipe, filler
 from annulus.views.operators import describe
+from annulus.views.pictures import pixels
 from annulus.views.recipe import check_no_patches, check_size
 from annulus.views.sets import view_set
 from annulus.views.settings import ViewSet
@@ -81,8 +81,7 @@ def _pixels(image: Any) -> UInt8[Tensor, "3 h w"]:
         InputError: for something else.
     """
     if hasattr(image, "convert"):
-        picture = image if image.mode == "RGB" else image.convert("RGB")
-        return torch.from_numpy(np.array(picture)).permute(2, 0, 1)
+        return pixels(image)
     if not isinstance(image, Tensor) or image.dtype != torch.uint8 or image.ndim != 3 or image.shape[0] != 3:
         raise InputError(f"image is {describe(image)}: give a picture of Pillow, or uint8 RGB (3, height, width)")
     if image.device.type != "cpu":
