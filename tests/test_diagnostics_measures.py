@@ -19,6 +19,7 @@ from annulus.diagnostics.membership import CandidateSets, members
 from annulus.encoders.extract import extract
 from annulus.encoders.features import save_features
 from annulus.errors import InputError
+from annulus.evals.tolerance import tolerance
 from annulus.files.images import UNLABELLED, save_images
 from annulus.files.packed import read_packed, write_packed
 from annulus.files.results import write_table
@@ -133,8 +134,10 @@ def test_the_numbers_of_a_snapshot_are_those_of_its_parts_and_means_over_its_sid
     for name, comparisons in sets.chosen.items():
         rates = [membership.false_negative_percent(chosen, LABELS, one.self_index) for chosen in comparisons]
         assert found[f"false_negatives_{name}_percent"] == pytest.approx(sum(rates) / len(rates))
-    without = measure(one, sets, LABELS.masked_fill(LABELS == 0, UNLABELLED))
-    assert without == {name: value for name, value in found.items() if not name.startswith("false_negatives")}
+    assert found["tolerance"] == tolerance(one.current, LABELS)
+    fewer = LABELS.masked_fill(LABELS == 0, UNLABELLED)
+    expected = {name: value for name, value in found.items() if not name.startswith("false_negatives")}
+    assert measure(one, sets, fewer) == expected | {"tolerance": tolerance(one.current, fewer)}
 
 
 ROW = {"bound_nats": 1.5, "ceiling_nats": 6.0, "inner_share": 0.0, "outer_share": 1.0}

@@ -28,6 +28,7 @@ from annulus.diagnostics.membership import (
     radii,
 )
 from annulus.errors import InputError
+from annulus.evals.tolerance import tolerance
 from annulus.files.images import UNLABELLED
 from annulus.files.packed import Damaged, check_about, check_tensors, read_packed
 from annulus.files.results import Number
@@ -183,6 +184,7 @@ def measure(snapshot: Snapshot, sets: CandidateSets, labels: Int[Tensor, "n"]) -
     numbers: dict[str, Number | None] = {
         "alignment": alignment(snapshot.queries, snapshot.second),
         "uniformity": uniformity(snapshot.current),
+        "tolerance": tolerance(snapshot.current, labels),
         "effective_rank": effective_rank(snapshot.current),
         "staleness": None if snapshot.memory is None else staleness(snapshot.memory, snapshot.current),
         "positive_similarity": snapshot.positive_similarity(),

@@ -85,7 +85,8 @@ FINDINGS = {
     "drew from; mean over fixed queries.",
     "diagnostics.false-negatives": "Share of each sampler's set that has the query's own label. Training never sees a "
     "label.",
-    "diagnostics.geometry": "Alignment and uniformity: Wang and Isola 2020. Effective rank: Roy and Vetterli 2007.",
+    "diagnostics.geometry": "Alignment and uniformity: Wang and Isola 2020. Tolerance: Wang and Liu 2021. "
+    "Effective rank: Roy and Vetterli 2007.",
 }
 
 

@@ -61,16 +61,17 @@ def gradient(rows: Rows) -> Figure:
 
 
 def geometry(rows: Rows) -> Figure:
-    """Four numbers of the embeddings, each in its own panel."""
+    """Numbers of the embeddings, each in its own panel."""
     names = {
         "alignment": ("alignment (0: views fall together)", "squared distance"),
         "uniformity": ("uniformity (lower: more even)", "log of the mean potential"),
+        "tolerance": ("tolerance (1: a class is one direction)", "mean cosine within a class"),
         "effective_rank": ("effective rank", "dimensions"),
         "staleness": ("staleness of the memory", "1 - cosine"),
     }
     names = {name: words for name, words in names.items() if any(name in row for row in rows)}
     if not names:
-        raise ValueError("has none of the columns alignment, uniformity, effective_rank, staleness")
+        raise ValueError("has none of the columns alignment, uniformity, tolerance, effective_rank, staleness")
     figure, axes = panels(*(title for title, _ in names.values()))
     for each, (name, (_, unit)) in zip(axes, names.items(), strict=True):
         _over_epochs(each, rows, {name: name}, 1.0)

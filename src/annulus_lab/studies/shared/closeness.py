@@ -1,9 +1,12 @@
-"""Softmax of a trained encoder: weight and class of the closest rows, and the rank of a view's own row."""
+"""Rows of a trained encoder: weight and class of the closest ones, rank of a view's own, tolerance of a class."""
+
+import statistics
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from annulus.evals.tolerance import tolerance
 from annulus.files.results import Number
 from annulus.methods.critics import scaled
 from annulus.training.embeddings import embeddings
@@ -23,6 +26,7 @@ def closeness(training: Training, views: int, seed: int) -> dict[str, Number]:
     closest_of_class_percent: share of the view's class among the ten closest other rows, where classes are known; a row
     without a class counts as another class.
     own_rank_percent: median share of the other rows that are closer than the view's own row; 0 for the closest.
+    tolerance_cosine: mean similarity of two rows of one class, where classes are known.
     With a split into two networks the views of each meet the rows of the other, and the numbers are means.
 
     Source: Wu et al. 2020, arXiv:2010.02037, Section 3 (a ring leaves out the closest rows); Wu et al. 2020,
@@ -30,14 +34,19 @@ def closeness(training: Training, views: int, seed: int) -> dict[str, Number]:
     """
     source, encoder = training.source, training.method.encoder
     chosen = torch.arange(min(views, len(source))) * len(source) // min(views, len(source))
-    rows = embeddings(encoder, source, training.device).chunk(len(encoder.names), dim=1)
+    rows = [
+        F.normalize(part, dim=1)
+        for part in embeddings(encoder, source, training.device).chunk(len(encoder.names), dim=1)
+    ]
     (queries,) = view_embeddings(training, source.take(chosen), "closeness views", 1, seed)
     temperature, labels = training.method.params.temperature, source.labels.to(training.device)
     measures = [
-        _measures(scaled(query, temperature) @ F.normalize(part, dim=1).T, chosen.to(training.device), labels)
+        _measures(scaled(query, temperature) @ part.T, chosen.to(training.device), labels)
         for query, part in zip(queries, reversed(rows), strict=True)
     ]
-    return {name: sum(numbers[name] for numbers in measures) / len(measures) for name in measures[0]}
+    similarities = [value for part in rows if (value := tolerance(part, labels)) is not None]
+    means = {name: statistics.fmean(numbers[name] for numbers in measures) for name in measures[0]}
+    return means | ({"tolerance_cosine": statistics.fmean(similarities)} if similarities else {})
 
 
 def _measures(scores: Tensor, own: Tensor, labels: Tensor) -> dict[str, float]:

@@ -10,7 +10,13 @@ from annulus.files.results import Number
 from annulus.files.right import packed, unpacked
 
 # Names of the numbers of annulus_lab.studies.shared.closeness.
-CLOSENESS = ["hard_weight_percent", "hardest_weight_percent", "closest_of_class_percent", "own_rank_percent"]
+CLOSENESS = [
+    "hard_weight_percent",
+    "hardest_weight_percent",
+    "closest_of_class_percent",
+    "own_rank_percent",
+    "tolerance_cosine",
+]
 
 
 @dataclass(frozen=True)
