@@ -28,7 +28,7 @@ _pointer.restype, _pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes
 
 
 def pixels(picture: Any) -> UInt8[Tensor, "3 h w"]:
-    """The RGB bytes of a picture of Pillow. They may be its own memory: only read them, and leave the picture as it is."""
+    """The RGB bytes of a picture of Pillow. They may be its own memory: only read them, and do not change it."""
     picture = picture if picture.mode == "RGB" else picture.convert("RGB")
     try:
         _, capsule = picture.__arrow_c_array__()
