@@ -130,8 +130,8 @@ class SplitEncoder(_Seeing):
 
     def embeddings_and_pooled(self, images: Float[Tensor, "b 3 h w"]) -> tuple[Float[Tensor, "b _"], ...]:
         """`embeddings`, then the pooled features of each network, without gradient."""
-        found = [network.embeddings_and_pooled(part) for network, part in self._seen(images)]
-        embeddings, pooled = zip(*found, strict=True)
+        outputs = [network.embeddings_and_pooled(part) for network, part in self._seen(images)]
+        embeddings, pooled = zip(*outputs, strict=True)
         return *embeddings, *pooled
 
     def embed(self, pooled: Float[Tensor, "b c"]) -> Float[Tensor, "b d"]:

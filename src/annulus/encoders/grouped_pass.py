@@ -108,11 +108,11 @@ def agrees(drawn: Float[Tensor, "b c *space"], groups: int, device: torch.device
     exact = measured.double()
     expected = plain(x.double(), weight.double(), bias.double(), 1e-5, exact)
     there = measured.to(device)
-    found = by_kernels(x.to(device), weight.to(device), bias.to(device), 1e-5, there).cpu()
+    normalised = by_kernels(x.to(device), weight.to(device), bias.to(device), 1e-5, there).cpu()
     return (
-        found.dtype == dtype
-        and found.is_contiguous(memory_format=layout)
-        and torch.allclose(found.double(), expected, rtol=torch.finfo(dtype).eps, atol=1e-3)
+        normalised.dtype == dtype
+        and normalised.is_contiguous(memory_format=layout)
+        and torch.allclose(normalised.double(), expected, rtol=torch.finfo(dtype).eps, atol=1e-3)
         and torch.allclose(there.cpu().double(), exact, rtol=1e-4, atol=1e-6)
     )
 

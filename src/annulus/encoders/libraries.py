@@ -174,7 +174,7 @@ def _timm_name(name: str) -> str:
 
 def _detectron2_name(name: str) -> str:
     """layer1.0.bn2.weight is res2.0.conv2.norm.weight there, and what stands before layer1 is in `stem`."""
-    name = re.sub(r"^layer(\d)", lambda found: f"res{int(found[1]) + 1}", name)
+    name = re.sub(r"^layer(\d)", lambda match: f"res{int(match[1]) + 1}", name)
     name = name.replace("downsample.0", "shortcut").replace("downsample.1", "shortcut.norm")
     name = re.sub(r"\bbn(\d)", r"conv\1.norm", name)
     return name if name.startswith("res") else f"stem.{name}"

@@ -63,12 +63,12 @@ def _reaches(value: Any, own: set[int]) -> bool:
     """Returns True if a function, or one within a container, holds a module or tensor of these ids."""
     waiting, seen = [value], set()
     while waiting:
-        each = waiting.pop()
-        if id(each) in own:
+        part = waiting.pop()
+        if id(part) in own:
             return True
-        if id(each) not in seen:
-            seen.add(id(each))
-            waiting.extend(_held(each))
+        if id(part) not in seen:
+            seen.add(id(part))
+            waiting.extend(_held(part))
     return False
 
 
@@ -85,7 +85,7 @@ def _held(value: Any) -> Iterator[Any]:
             yield from (cell.cell_contents for cell in value.__closure__ or ())
             yield from (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
             named = (value.__globals__.get(name) for name in _names(value.__code__))
-            yield from (each for each in named if isinstance(each, nn.Module | Tensor))
+            yield from (part for part in named if isinstance(part, nn.Module | Tensor))
         case dict():
             yield from value.values()
         case list() | tuple():
@@ -94,7 +94,7 @@ def _held(value: Any) -> Iterator[Any]:
 
 def _names(code: CodeType) -> Iterator[str]:
     """The names of its file that a function reads, and the functions within it."""
-    yield from (each.argval for each in dis.get_instructions(code) if each.opname == "LOAD_GLOBAL")
+    yield from (instruction.argval for instruction in dis.get_instructions(code) if instruction.opname == "LOAD_GLOBAL")
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
             yield from _names(inner)

@@ -224,7 +224,7 @@ def convert(module: nn.Module, groups: int) -> nn.Module:
     Raises:
         InputError: for a batch-norm whose forward takes more than a batch, or which has others inside.
     """
-    norms = [(name, each) for name, each in module.named_modules() if isinstance(each, _BatchNorm)]
+    norms = [(name, part) for name, part in module.named_modules() if isinstance(part, _BatchNorm)]
     for name, norm in norms:
         assert not isinstance(norm, SyncBatchNorm), "convert before `synchronised`, whose layers have no groups"
         if groups > 1 and isinstance(norm, nn.BatchNorm1d | nn.BatchNorm2d) and not isinstance(norm, _Grouped):
@@ -244,7 +244,11 @@ def _check_forward(name: str, norm: _BatchNorm) -> None:
         InputError: for a batch-norm with a forward that cannot pass over one group after the other.
     """
     kind, takes = type(norm).__name__, signature(norm.forward).parameters.values()
-    more = [each.name for each in takes if each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD][1:]
+    more = [
+        parameter.name
+        for parameter in takes
+        if parameter.default is parameter.empty and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+    ][1:]
     inside = [type(part).__name__ for part in norm.modules() if isinstance(part, _BatchNorm)][1:]
     if more or inside:
         has = f"takes {' and '.join(more)} too" if more else f"has a {inside[0]} inside"
