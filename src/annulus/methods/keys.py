@@ -48,7 +48,7 @@ class KeyEncoder(Drawing):
         self.following: Following | None = None
         self.generator = generator(seed, "shuffle")
 
-    def shown(self, batch: int, steps: int) -> list[list[BatchShare]]:
+    def batch_shares(self, batch: int, steps: int) -> list[list[BatchShare]]:
         """Of the next `steps` batches: this process's images, which are queries, and those of which it makes keys."""
         own = share(batch)
         if self.groups is None or self.own_views:
@@ -60,7 +60,7 @@ class KeyEncoder(Drawing):
 
     @torch.no_grad()
     def forward(self, views: Float[Tensor, "b 3 h w"]) -> tuple[Float[Tensor, "all d"], ...]:
-        """The keys of the whole batch, in its order, of each network; `views` are of the images `shown`, in order."""
+        """The keys of the whole batch, in its order, of each network; `views` are of the images of `batch_shares`."""
         if self.groups is None:
             with autocast(views.device):
                 return tuple(all_gather(keys) for keys in self.embed(views))
@@ -69,8 +69,8 @@ class KeyEncoder(Drawing):
         mine, back = to_device([mine, back], views.device)
         candidates = all_gather(views) if self.own_views else views
         with autocast(views.device):
-            found = self.embed(candidates[mine])
-        return tuple(all_gather(keys)[back] for keys in found)
+            embeddings = self.embed(candidates[mine])
+        return tuple(all_gather(keys)[back] for keys in embeddings)
 
     def _embeddings(self, views: Float[Tensor, "b 3 h w"]) -> tuple[Float[Tensor, "b d"], ...]:
         with learning(self.layers):
