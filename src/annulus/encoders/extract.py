@@ -139,7 +139,7 @@ def _gathered(batches: Iterable[Mapping[Layer, Tensor]]) -> dict[Layer, Tensor]:
 
 
 def _as_encoder(encoder: AnyEncoder | Callable[[Tensor], Any] | str, pool: Pool | None) -> AnyEncoder:
-    """An encoder of whatever gives features.
+    """An encoder from an encoder, a network, a function or a name.
 
     Raises:
         InputError: for something else; for a `pool` beside an encoder that pools by itself.

@@ -21,7 +21,7 @@ def normalised(
     eps: float,
     measured: Float[Tensor, "groups 2 c"],
 ) -> Float[Tensor, "b c *space"]:
-    """Each of as many groups of rows as `measured` has, which gets their means and unbiased variances."""
+    """Normalises each of `len(measured)` groups of rows; `measured` gets their means and unbiased variances."""
     agrees = _AGREES.get(x.dtype)
     usable = x.is_cuda and agrees is not None and _fits(x, weight, bias, measured)
     if usable and trusted("annulus.encoders.grouped_kernels", agrees, x.device):

@@ -51,7 +51,7 @@ def momentum_copy(encoder: Network) -> Network:
 
 
 def _attributes(network: nn.Module) -> Iterator[tuple[str, Any]]:
-    """What a pass reads of each layer beside its layers: tensors, its own attributes, hooks; with their names."""
+    """Names and values that a pass reads of each layer, without its layers: tensors, its own attributes, hooks."""
     usual = vars(nn.Module()).keys() - {"_forward_hooks", "_forward_pre_hooks"}
     for path, layer in network.named_modules():
         for name, value in {**layer._parameters, **layer._buffers, **vars(layer)}.items():
@@ -111,7 +111,7 @@ class Following:
     """
 
     def __init__(self, copy: nn.Module, encoder: nn.Module) -> None:
-        """Both have their layers by now: to walk through them takes a GPU's host longer than to move the weights."""
+        """Collects the parameters once: walking through layers takes a GPU's host longer than moving the weights."""
         self.encoder = encoder
         slow, fast = dict(copy.named_parameters()), dict(encoder.named_parameters())
         assert fast.keys() == slow.keys(), "the copy has other layers than its encoder"

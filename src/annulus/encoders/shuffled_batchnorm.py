@@ -81,7 +81,7 @@ class _Grouped(_BatchNorm):
         return find(x, self.weight, self.bias, self.eps, measured)
 
     def _by_turns(self, x: Float[Tensor, "b c *space"], here: int) -> Float[Tensor, "b c *space"]:
-        """Each group by the forward of the layer's own kind.
+        """Normalises each group by the forward of the layer's own kind.
 
         With a momentum of 1, what it takes for running statistics become the group's own. Each group starts from the
         layer's, as on a device of its own.
@@ -210,7 +210,7 @@ def _kind(plain: type[_BatchNorm]) -> type[_Grouped]:
 
 
 def _blank(plain: type[_BatchNorm]) -> _Grouped:
-    """One without its state, which unpickling adds."""
+    """A grouped batch-norm without its state, which unpickling adds."""
     kind = _kind(plain)
     return kind.__new__(kind)
 

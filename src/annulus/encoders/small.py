@@ -45,7 +45,7 @@ def _can_stand_for(conv: nn.Conv2d) -> bool:
 
 
 class _SmallMap(torch.autograd.Function):
-    """Tensors have their channels last in memory, so that neighbouring pixels are one long row."""
+    """The convolution as a function of autograd, channels last in memory: neighbouring pixels are one long row."""
 
     @staticmethod
     def forward(context, maps: Tensor, weight: Tensor, stride: int) -> Tensor:

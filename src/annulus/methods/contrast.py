@@ -1,4 +1,4 @@
-"""Queries against one memory: which columns are negatives, which are further positives, and what a bound makes of them.
+"""Queries against one memory: their negatives, their further positives, and the bound of their scores.
 
 Everything here is scores (b, n) of queries against a memory's columns, whoever holds it: a bank, a queue, or the batch.
 """

@@ -1,4 +1,4 @@
-"""Settings of a contrast, the same for every memory, and how far training and annealing are."""
+"""Settings of a contrast, the same for every memory, and the progress of training and annealing."""
 
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple

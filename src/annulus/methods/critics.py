@@ -1,4 +1,4 @@
-"""Critics: how a query and a stored embedding are scored together."""
+"""Critics: scores of a query with a stored embedding."""
 
 from functools import cached_property
 from typing import Literal

@@ -18,7 +18,7 @@ from annulus.views.batch_share import BatchShare, share
 
 
 class KeyEncoder(Drawing):
-    """A momentum copy of an encoder, and how a batch passes through its batch-norm.
+    """A momentum copy of an encoder, with the pass of a batch through its batch-norm.
 
     With `groups`, the whole batch is shuffled and normalised in that many groups, so that a query and its key share
     no statistics by which to find each other: MoCo's shuffled batch-norm, in one process as in many. None: the
@@ -49,7 +49,7 @@ class KeyEncoder(Drawing):
         self.generator = generator(seed, "shuffle")
 
     def batch_shares(self, batch: int, steps: int) -> list[list[BatchShare]]:
-        """Of the next `steps` batches: this process's images, which are queries, and those of which it makes keys."""
+        """Shares of the next `steps` batches: the images of this process's queries, and the images of its keys."""
         own = share(batch)
         if self.groups is None or self.own_views:
             return [[own, own]] * steps

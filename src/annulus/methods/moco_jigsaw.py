@@ -102,7 +102,7 @@ class MoCoJigsaw(MoCo):
         )
 
     def batch_shares(self, batch: int, steps: int) -> list[list[BatchShare]]:
-        """As MoCo's; jigsaws are of this process's images, as queries are."""
+        """MoCo's shares, and the queries' images once more for the jigsaws."""
         return [[query, key, query] for query, key in super().batch_shares(batch, steps)]
 
     def loss(

@@ -1,4 +1,4 @@
-"""Result of one batch, what a method is built from, and what all methods have in common."""
+"""Result of one batch, arguments of a method, and the base of all methods."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from annulus.views.batch_share import BatchShare, share
 
 @dataclass(frozen=True, kw_only=True)
 class MethodSettings(Section):
-    """Settings that every method has, and what follows from them."""
+    """Settings that every method has, and values derived from them."""
 
     keeps_queue: ClassVar = False
     networks: ClassVar = 1  # 2 with a slow copy that gives the keys
@@ -215,7 +215,7 @@ class Method(nn.Module):
 
     @property
     def stored(self) -> Float[Tensor, "n d"] | None:
-        """The same, of two networks side by side, as the encoder's own embeddings are."""
+        """`stored_parts`, of two networks side by side, as the encoder's own embeddings are."""
         return None if self.stored_parts is None else side_by_side(self.stored_parts)
 
     def embed(
@@ -242,7 +242,7 @@ class Method(nn.Module):
         return [[share(batch)] * self.views] * steps
 
     def start(self, embed: Callable[[], Tensor]) -> None:
-        """Before the first step; `embed` gives the embeddings of all training images now."""
+        """Prepares the first step; `embed` returns the current embeddings of all training images."""
 
     def before_epoch(self, epoch: int, embed: Callable[[], Tensor]) -> None:
         """Cluster the training images anew, where clusters are needed.
@@ -296,7 +296,7 @@ class Method(nn.Module):
         raise NotImplementedError
 
     def after_step(self, index: Int[Tensor, "all"] | None, step: Step, *, follow: bool = True) -> None:
-        """After the optimiser's step: backward still needs what the scores were made from.
+        """Updates the memory after the optimiser's step: backward still reads the old memory.
 
         Where several batches make one optimiser's step, call this for each, and with `follow=False` for all but the
         last: a key encoder follows once a step.

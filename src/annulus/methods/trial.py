@@ -58,7 +58,7 @@ def try_sampler(sampler: Sampler, negatives: Count) -> None:
 
 @usual()
 def try_bound(bound: Bound) -> None:
-    """Refuse a bound that is none by its own numbers.
+    """Raises InputError if a bound contradicts itself: its loss, its ceiling or its estimate.
 
     Raises:
         InputError: when its estimate is no `Estimate` of tensors of one number each; when its loss is no finite number
@@ -137,7 +137,7 @@ def _apart(sampler: Sampler) -> Int[Tensor, "rows n"]:
 def _asked(
     sampler: Sampler, scores: Float[Tensor, "b n"], own: Int[Tensor, "b"], k: Count, progress: float, seed: int = 0
 ) -> Selection | InputError:
-    """The sampler's answer, from the seed's random state; to refuse is one too."""
+    """The sampler's selection, or its InputError, from the seed's random state."""
     random, clustering = Shared(torch.Generator().manual_seed(seed)), sampler.clustering  # as in training
     clusters = None
     if clustering is not None:

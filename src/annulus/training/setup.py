@@ -1,4 +1,4 @@
-"""From settings and images to a training at its first step, as the pretrain stage and the studies set it up."""
+"""Builds a training at its first step from settings and images, for the pretrain stage and the studies."""
 
 import logging
 from dataclasses import replace
