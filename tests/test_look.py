@@ -333,7 +333,8 @@ def test_all_images_count_where_the_scale_takes_all(tmp_path):
     budget = {"scales.demo.prepare.train_images": None, "scales.demo.pretrain.epochs": 1}
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(replaced(TREE, budget)))
     assert (
-        "1 epochs of 5,000 training images" in laboratory.more_epochs(parts, load_params(tmp_path / "params.yaml")).told
+        "1 epochs of 5,000 training images"
+        in laboratory.more_epochs(parts, load_params(tmp_path / "params.yaml")).reason
     )
 
 
@@ -357,7 +358,7 @@ def test_validation_images_make_no_steps(tmp_path):
     source = Source(("a",), torch.zeros(115, dtype=torch.int64), read=lambda rows: (rows, {}))
     parts = look.LookedParts({"train": source}, {"train": torch.ones(115, dtype=torch.bool)})
     more = laboratory.more_epochs(parts, load_params(stated_params(tmp_path / "params.yaml")))
-    assert more.told == (
+    assert more.reason == (
         "8 epochs of 103 training images are 24 steps, too few to learn much; 299 epochs are 897 steps, as in the main "
         "line"
     )

@@ -85,7 +85,7 @@ def test_the_seed_repeats_the_shuffling_and_a_loaded_key_encoder_goes_on_with_it
 def test_asking_which_images_are_shown_draws_nothing():
     keys = keys_of(3)
     state = keys.generator.get_state()
-    for shown in keys.shown(BATCH, 2):
+    for shown in keys.batch_shares(BATCH, 2):
         assert [each.rows.tolist() for each in shown] == 2 * [list(range(BATCH))]
     assert torch.equal(keys.generator.get_state(), state)
 

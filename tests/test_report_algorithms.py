@@ -8,7 +8,7 @@ import pytest
 from by_path import ROOT
 
 from annulus_lab.report.figures.drawing import with_tooltips
-from annulus_lab.report.page.seed_tables import of_gains
+from annulus_lab.report.page.seed_tables import gains_table
 from annulus_lab.report.papers.algorithms import algorithms_in_words, in_words
 
 BASE = {"method": "ir", "split": "none", "bound": "infonce", "sampler": "uniform", "anneal": "none"}
@@ -82,8 +82,8 @@ def test_a_table_has_a_column_of_words_where_a_row_has_some():
     row = {"table": "t", "method": "RING", "verdict": "better", "here_gain_percent": 1.0}
     row |= {"here_gain_interval_percent": 0.5, "paper_gain_percent": "", "here_percent": 50.0}
     titles = ["method", "gain here ± 95 %", "verdict", "survives in all rows"]
-    assert [column.title for column in of_gains("", [row], {}).columns] == titles
-    table = of_gains(
+    assert [column.title for column in gains_table("", [row], {}).columns] == titles
+    table = gains_table(
         "", [row, row | {"method": "own"}], {("t", "RING"): "close rows", ("u", "own"): "of another table"}
     )
     assert [column.title for column in table.columns] == [titles[0], "in words", *titles[1:]]

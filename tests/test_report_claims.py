@@ -16,7 +16,7 @@ from annulus_lab.report.claims.claim import text
 from annulus_lab.report.claims.selectors import Differences, spread
 from annulus_lab.report.claims.truth import ClaimNumber, Truth
 from annulus_lab.report.claims.verdicts import CLAIMS as EVERY
-from annulus_lab.report.claims.verdicts import counted, shown, table, verdicts
+from annulus_lab.report.claims.verdicts import counted, page_numbers, table, verdicts
 from annulus_lab.report.papers.comparison import load_figures, load_measured, load_tables
 from annulus_lab.report.papers.metrics import Broken, Metrics, Missing
 from annulus_lab.report.papers.setting import conclusive, read_setting
@@ -405,8 +405,8 @@ def test_an_undecided_share_is_no_number_of_points(tmp_path):
 
 def test_halves_of_intervals_are_shown_where_all_numbers_have_one():
     both, one = ClaimNumber(1.2345678, 0.5), ClaimNumber(2.0, math.inf)
-    assert shown({"gain": [both, both]}) == {"gain": [1.23457] * 2, "gain_interval": [0.5] * 2}
-    assert shown({"gain": [both, one]}) == {"gain": [1.23457, 2.0]}
+    assert page_numbers({"gain": [both, both]}) == {"gain": [1.23457] * 2, "gain_interval": [0.5] * 2}
+    assert page_numbers({"gain": [both, one]}) == {"gain": [1.23457, 2.0]}
 
 
 def test_a_standard_deviation_over_seeds_is_a_student_s_interval(tmp_path):

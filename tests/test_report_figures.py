@@ -9,7 +9,7 @@ from report_root import Parsed
 
 from annulus_lab.report.figures.catalogue import PLOTS, comparisons
 from annulus_lab.report.figures.drawing import CSS, finish, looks, numbers, panels, svg
-from annulus_lab.report.figures.gains import GENERATED, compared, finding, gains, key_of, surviving, told
+from annulus_lab.report.figures.gains import GENERATED, compared, finding, gains, key_of, surviving, verdict_summary
 from annulus_lab.report.page.sections import figure
 from annulus_lab.report.papers.metrics import Metrics
 from annulus_lab.report.papers.tables import number
@@ -112,7 +112,7 @@ def test_gains_have_intervals_verdicts_and_the_papers_gain(metrics):
     }  # fmt: skip
     rows = [row, row | {"method": "SiMo", "here_gain_interval_percent": "", "verdict": "one seed"}, *rows]
     assert list(compared(rows)) == ["ring.table1a", "none"], "the papers' tables first"
-    for_all = told([row | {"here_percent": float(i), "seeds": 5} for i in range(40)])
+    for_all = verdict_summary([row | {"here_percent": float(i), "seeds": 5} for i in range(40)])
     assert "By chance alone 2 would be called better or worse on average, and 5 or more in one table of ten" in for_all
     assert "0 survive Holm's correction for all 40" in for_all
     for table, methods, gains_here, halves, labels in (
@@ -160,14 +160,16 @@ def test_a_row_in_two_tables_counts_once_and_rows_of_other_runs_and_one_seed_do_
     row = {"table": "a", "method": "BALL", "verdict": "better", "bound_nats": 1.0, **numbers}
     base = row | {"method": "IR", "verdict": "base", "here_percent": 43.4, "here_gain_percent": 0.0}
     rows = [base, row, row | {"table": "b"}, row | {"method": "RING", "here_knn_percent": 40.9, "bound_nats": 0.5}]
-    assert told(rows).startswith("Of 2 differences 2 are better")
-    assert "2 survive Holm's correction for all 2" in told(rows)
+    assert verdict_summary(rows).startswith("Of 2 differences 2 are better")
+    assert "2 survive Holm's correction for all 2" in verdict_summary(rows)
     assert surviving(rows) == {key_of(row), key_of(rows[-1])}
     assert surviving([one | {"here_gain_interval_percent": 0.5} for one in rows]) == set(), "0.6 +- 0.5 alone stands"
     single = [one | {"verdict": "one seed"} for one in rows[1:]]
-    assert told([base, *single]) == "Each has one seed, so no difference has a verdict."
+    assert verdict_summary([base, *single]) == "Each has one seed, so no difference has a verdict."
     assert finding([base, *single], "CIFAR-10").startswith("On CIFAR-10 each algorithm has one seed")
-    assert told([*rows, row | {"table": "c", "verdict": "equal", "here_percent": 1.0}]).startswith("Of 2 differences")
+    assert verdict_summary([*rows, row | {"table": "c", "verdict": "equal", "here_percent": 1.0}]).startswith(
+        "Of 2 differences"
+    )
 
 
 def test_more_series_panels_or_methods_than_can_be_drawn_are_a_sentence(metrics):

@@ -66,7 +66,7 @@ SWEPT = [
 
 def test_a_part_has_its_accuracies_gains_verdicts_and_further_numbers_with_intervals(tmp_path):
     part = only(own(tmp_path, temperature=SWEPT))["temperature"]
-    assert part.told.startswith("Linear probe: Of 2 differences 1 are better, 0 worse and 1 within noise. ")
+    assert part.verdict_summary.startswith("Linear probe: Of 2 differences 1 are better, 0 worse and 1 within noise. ")
     titles = ["here", "gain", "verdict"]
     assert [column.title for column in part.gains.columns] == ["series", "temperature", *titles, *titles]
     assert part.gains.groups == [("", 2), ("linear probe", 3), ("kNN", 3)]
@@ -101,13 +101,13 @@ def test_a_part_without_a_sweep_is_drawn_over_the_epochs(tmp_path):
 def test_one_seed_has_no_interval_and_no_verdict(tmp_path):
     rows = [point("uniform", 0.1, half=""), point("ring", 0.1, 2.0, "one seed", half="")]
     part = only(own(tmp_path, temperature=rows))["temperature"]
-    assert part.told == "One seed: no difference has a verdict."
+    assert part.verdict_summary == "One seed: no difference has a verdict."
     assert texts(part.gains)[1][2:5] == ["62.00", "+2.00", "one seed"]
 
 
 def test_a_part_of_the_base_alone_has_its_row_and_no_word_of_differences(tmp_path):
     part = only(own(tmp_path, temperature=[point("uniform", 0.1)]))["temperature"]
-    assert part.told == ""
+    assert part.verdict_summary == ""
     assert texts(part.gains) == [["uniform", "0.1", "60.00 ± 1.25", "", "base", "50.00 ± 1.25", "", "base"]]
 
 

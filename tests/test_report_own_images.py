@@ -66,19 +66,19 @@ def test_the_page_begins_with_the_images_their_neighbours_map_and_curve_then_say
         "The encoder is above pixels and mean colour: it has learned something about these images.",
         "± is half of the 95 % interval over seeds, of accuracies also over test images.",
     ):
-        assert told in report.own.told
+        assert told in report.own.sentences
         assert told.partition(" ± ")[0] in page.replace("\N{NO-BREAK SPACE}", " ")
 
 
 @pytest.mark.parametrize("share", [15.0, 35.0, 99.0])
 def test_one_seed_gets_no_verdict(tmp_path, share):
-    told = own(tmp_path, share, "").own.told
+    told = own(tmp_path, share, "").own.sentences
     assert told[1] == "Of one seed this is no verdict on whether the encoder is above pixels and mean colour."
     assert told[2].startswith("One seed has no interval.")
 
 
 def test_an_encoder_that_is_not_clearly_above_pixels_has_learned_little(tmp_path):
-    told = own(tmp_path, 17.0, 3.0).own.told
+    told = own(tmp_path, 17.0, 3.0).own.sentences
     assert told[1].startswith("The encoder is not clearly above pixels and mean colour: it has learned little.")
     assert told[2].startswith("± is half of the 95 % interval")
 

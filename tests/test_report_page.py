@@ -27,7 +27,7 @@ from annulus_lab.report.page.html import html
 from annulus_lab.report.page.markdown import markdown, not_run
 from annulus_lab.report.page.sections import Empty
 from annulus_lab.report.papers.comparison import ComparedRow, Comparison, load_tables
-from annulus_lab.report.papers.tables import MINUS, Column, Table, number, of_comparison
+from annulus_lab.report.papers.tables import MINUS, Column, Table, comparison_table, number
 from annulus_lab.report.presets.overview import Commands
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -121,12 +121,14 @@ def test_the_page_begins_with_a_sentence_of_size_interval_seeds_and_images_and_i
     words = (
         "49.30 % right, 48.10 % after training with uniform negatives: 2 seeds, 1,000 test images of shapes, scale demo"
     )
-    assert words in report.gain.told
-    assert report.gain.told.endswith(" in pairs. What differs: sampler: uniform → ring.")
+    assert words in report.gain.details
+    assert report.gain.details.endswith(" in pairs. What differs: sampler: uniform → ring.")
     unbroken = sentence.replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}")
     assert page.index(f"<h1>{unbroken}") < page.index("<svg") < page.index('<section id="real">')
     assert report.real.finding == "On CIFAR-10 MoCoRing gains 0.70 ± 0.50 points against its base"
-    assert report.generated.told.startswith("Of 1 differences 1 are better, 0 worse and 0 within noise. 1 survive Holm")
+    assert report.generated.verdict_summary.startswith(
+        "Of 1 differences 1 are better, 0 worse and 0 within noise. 1 survive Holm"
+    )
     ((where, title),) = [(shown.where, shown.plot.title) for shown in report.generated.figures]
     assert (where, title) == ("ring, Table 1(a)", "Linear probe, gain over its base")
     assert len(re.findall(r"\| MoCoRing \| \+0\.70 ± 0\.50 \| better \| [^|]* \| \+0\.7 \|", text)) == 3
@@ -154,7 +156,7 @@ def test_the_first_sentence_says_no_more_than_its_numbers(tmp_path, changed, sen
     found = report.gain
     assert re.search(sentence, found.reason if isinstance(found, Empty) else found.sentence)
     assert isinstance(found, Empty) is ("head" in changed or "seeds" in changed)
-    assert isinstance(found, Empty) or ("95 % interval" in found.told) is ("interval" not in changed)
+    assert isinstance(found, Empty) or ("95 % interval" in found.details) is ("interval" not in changed)
     assert getattr(found, "broken", False) is ("seeds" in changed), "another processor's run breaks nothing"
     assert "<h1>" in html(report)
 
@@ -300,7 +302,7 @@ def test_a_paper_s_table_has_its_number_ours_and_the_difference():
     rows = [ComparedRow({"method": "IR"}, None, 81.2, 0.3, 79.64, 0.5, -1.56, "cifar10, paper")]
     rows += [ComparedRow({"method": "LA"}, None, 83.9, None)] * 2
     table = next(table for table in load_tables() if table.id == "ring.table1a")
-    found = of_comparison(Comparison(table, rows, "run"))
+    found = comparison_table(Comparison(table, rows, "run"))
     assert [column.title for column in found.columns] == ["method", "paper", "here", "difference"]
     not_run = ["LA", "83.9", "not run", ""]
     assert texts(found) == [["IR", "81.2 ± 0.3", "79.6 ± 0.5", f"{MINUS}1.6"], not_run, not_run], "printed twice: two"

@@ -129,7 +129,7 @@ class ProbeCallback(Callback):
             return
         encoder, settings = module.method.encoder, {"classes": self.classes, "device": module.device}
         with torch.random.fork_rng(devices=[]):  # a DataLoader draws
-            train, test = (extract_features(encoder, each, **settings) for each in self.splits)
+            train, test = (extract_features(encoder, split, **settings) for split in self.splits)
         module.train()
         knn, linear = evaluate_knn(train, test, self.knn), probe_features(train, test, scale=self.linear)
         module.log("knn_top1_percent", knn.metrics["top1_percent"])

@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if params is not None:
         more = more_epochs(parts, params)
         if more is not None:
-            print(f"{'steps':<14}{more.told}")
+            print(f"{'steps':<14}{more.reason}")
         print(f"{'next':<14}{_line(arguments.path, arguments.classes, arguments.views, more)}")
 
 
@@ -52,7 +52,7 @@ class MoreEpochs:
     """A change of params.yaml that few images need to learn something, and why."""
 
     change: str
-    told: str
+    reason: str
 
 
 def training_images(parts: LookedParts, params: AllParams) -> int:
@@ -74,11 +74,11 @@ def more_epochs(parts: LookedParts, params: AllParams) -> MoreEpochs | None:
     steps, epochs = steps_of_epoch(images, budget), enough_epochs(images, budget)
     if epochs == budget.epochs:
         return None
-    told = (
+    reason = (
         f"{budget.epochs} epochs of {images:,} training images are {budget.epochs * steps:,} steps, too few to learn "
         f"much; {epochs:,} epochs are {epochs * steps:,} steps, as in the main line"
     )
-    return MoreEpochs(f"scales.{params.scale}.pretrain.epochs={epochs}", told)
+    return MoreEpochs(f"scales.{params.scale}.pretrain.epochs={epochs}", reason)
 
 
 def _line(path: Path, classes: str, views: str | None, more: MoreEpochs | None) -> str:

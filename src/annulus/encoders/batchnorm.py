@@ -80,9 +80,9 @@ class _Synchronised(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        """With z = (x - mean) / std and g the gradient by w z + b, over the N values of all processes:
+        """The gradients, over the N values of all processes.
 
-        dx = w / std * (g - sum(g) / N - z * sum(g z) / N)
+        With z = (x - mean) / std and g the gradient by w z + b: dx = w / std * (g - sum(g) / N - z * sum(g z) / N)
 
         Source: Ioffe and Szegedy 2015, arXiv:1502.03167, Section 3 (solved for x).
 
@@ -113,7 +113,7 @@ class _Synchronised(torch.autograd.Function):
 
 
 def _statistics_dtype(norm: _BatchNorm, x: Tensor) -> torch.dtype:
-    """Autocast's bfloat16 images have float32 statistics, as the layer's own tensors are."""
+    """Type of the layer's own tensors and of its statistics: float32 also for autocast's bfloat16 images."""
     own = norm.running_mean if norm.running_mean is not None else norm.weight
     return x.dtype if own is None else own.dtype
 

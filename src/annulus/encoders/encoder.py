@@ -90,11 +90,11 @@ class Encoder(_Seeing):
         return F.normalize(in_lower(self.head, pooled).float(), dim=1)
 
     def embeddings(self, images: Float[Tensor, "b k h w"]) -> tuple[Float[Tensor, "b d"], ...]:
-        """The embedding of each of its networks: of the one that there is."""
+        """The embedding of each network; this encoder has one."""
         return (self(images),)
 
     def embeddings_and_pooled(self, images: Float[Tensor, "b k h w"]) -> tuple[Float[Tensor, "b _"], ...]:
-        """`embeddings`, then what the head made each of, without gradient: for what learns beside the encoder."""
+        """`embeddings`, then the pooled features of each, without gradient, for a probe beside the encoder."""
         pooled = self.pooled(images)
         return self.embed(pooled), pooled.detach()
 
@@ -130,8 +130,8 @@ class SplitEncoder(_Seeing):
 
     def embeddings_and_pooled(self, images: Float[Tensor, "b 3 h w"]) -> tuple[Float[Tensor, "b _"], ...]:
         """`embeddings`, then the pooled features of each network, without gradient."""
-        found = [network.embeddings_and_pooled(part) for network, part in self._seen(images)]
-        embeddings, pooled = zip(*found, strict=True)
+        outputs = [network.embeddings_and_pooled(part) for network, part in self._seen(images)]
+        embeddings, pooled = zip(*outputs, strict=True)
         return *embeddings, *pooled
 
     def embed(self, pooled: Float[Tensor, "b c"]) -> Float[Tensor, "b d"]:

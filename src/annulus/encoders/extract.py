@@ -79,17 +79,17 @@ def extract_features(
     if not layers or not set(layers) <= {*has}:
         raise InputError(f"layers {layers!r}: give a list of {', '.join(has)}")
     names = None if classes is None else names_of(classes)
-    encoder, found = encoder.to(device), []
+    encoder, label_batches = encoder.to(device), []
 
     def outputs() -> Iterator[Mapping[Layer, Tensor]]:
         for some, numbers in _batches(images, labels, names):
-            found.append(numbers.cpu())
+            label_batches.append(numbers.cpu())
             yield encode(encoder, _seen(encoder, some.to(device)), layers)
 
     gathered = _gathered(outputs())
-    of_all = torch.cat(found)
-    highest = int(of_all.max()) if len(of_all) else -1
-    return Features(gathered, of_all, tuple(map(str, range(highest + 1))) if names is None else names)
+    all_labels = torch.cat(label_batches)
+    highest = int(all_labels.max()) if len(all_labels) else -1
+    return Features(gathered, all_labels, tuple(map(str, range(highest + 1))) if names is None else names)
 
 
 def extract(
@@ -139,7 +139,7 @@ def _gathered(batches: Iterable[Mapping[Layer, Tensor]]) -> dict[Layer, Tensor]:
 
 
 def _as_encoder(encoder: AnyEncoder | Callable[[Tensor], Any] | str, pool: Pool | None) -> AnyEncoder:
-    """An encoder of whatever gives features.
+    """An encoder from an encoder, a network, a function or a name.
 
     Raises:
         InputError: for something else; for a `pool` beside an encoder that pools by itself.

@@ -145,7 +145,7 @@ def load_features(folder: Path | str, split: str) -> Features:
 
 
 def _check(path: Path, layers: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
-    """Refuse what is no content of a file of features.
+    """Checks the content of a file of features.
 
     Raises:
         Damaged: with the first fault.

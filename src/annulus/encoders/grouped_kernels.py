@@ -27,7 +27,7 @@ PARTS = 64  # at most, of a group's rows
 @triton.jit
 @no_type_check
 def _stretch(rows, channels, length, CHANNELS: tl.constexpr):
-    """Where the group and the part of this program start, the number of rows of its part, and its channels."""
+    """Returns the starts of this program's group and part, the number of rows of its part, and its channels."""
     group = tl.program_id(2).to(tl.int64) * rows
     start = tl.program_id(1) * length
     channel = tl.program_id(0) * CHANNELS + tl.arange(0, CHANNELS)
@@ -46,7 +46,7 @@ def _parted(
     CHANNELS: tl.constexpr,
     TILES: tl.constexpr,
 ):
-    """Of one part: each channel's mean, less the group's first value, and sum of squared distances from the mean."""
+    """Each channel's mean in one part, less the group's first value, and sum of squared distances from the mean."""
     group, start, count, channel = _stretch(rows, channels, length, CHANNELS)
     inside = channel < channels
     first = tl.load(x + group + channel, mask=inside, other=0.0).to(tl.float32)  # so no large mean hides a small spread
@@ -150,7 +150,7 @@ def normalised(
 
 
 def forms(x: str = "*bf16") -> list[Form]:
-    """All that `normalised` starts, by name, for a batch of this type."""
+    """The kernels that `normalised` starts, for a batch of this type."""
     pointers = dict.fromkeys(("x", "result"), x) | dict.fromkeys(("parts", "weight", "bias", "measured"), "*fp32")
     aligned, fixed = frozenset({*pointers, "channels"}), {"ROWS": ROWS, "CHANNELS": CHANNELS, "PARTS": PARTS}
     chosen = {"parted": (_parted, PARTED), "normalised": (_normalised, NORMALISED)}

@@ -21,7 +21,7 @@ def normalised(
     eps: float,
     measured: Float[Tensor, "groups 2 c"],
 ) -> Float[Tensor, "b c *space"]:
-    """Each of as many groups of rows as `measured` has, which gets their means and unbiased variances."""
+    """Normalises each of `len(measured)` groups of rows; `measured` gets their means and unbiased variances."""
     agrees = _AGREES.get(x.dtype)
     usable = x.is_cuda and agrees is not None and _fits(x, weight, bias, measured)
     if usable and trusted("annulus.encoders.grouped_kernels", agrees, x.device):
@@ -108,11 +108,11 @@ def agrees(drawn: Float[Tensor, "b c *space"], groups: int, device: torch.device
     exact = measured.double()
     expected = plain(x.double(), weight.double(), bias.double(), 1e-5, exact)
     there = measured.to(device)
-    found = by_kernels(x.to(device), weight.to(device), bias.to(device), 1e-5, there).cpu()
+    normalised = by_kernels(x.to(device), weight.to(device), bias.to(device), 1e-5, there).cpu()
     return (
-        found.dtype == dtype
-        and found.is_contiguous(memory_format=layout)
-        and torch.allclose(found.double(), expected, rtol=torch.finfo(dtype).eps, atol=1e-3)
+        normalised.dtype == dtype
+        and normalised.is_contiguous(memory_format=layout)
+        and torch.allclose(normalised.double(), expected, rtol=torch.finfo(dtype).eps, atol=1e-3)
         and torch.allclose(there.cpu().double(), exact, rtol=1e-4, atol=1e-6)
     )
 

@@ -28,7 +28,7 @@ def describe(layer: nn.Module) -> dict[str, Any]:
     """
     kind = type(layer).__name__
     if type(layer) is nn.Sequential:
-        return {"layers": [describe(each) for each in layer]}
+        return {"layers": [describe(part) for part in layer]}
     if type(layer) is not getattr(nn, kind, None) or kind not in ARGUMENTS:
         raise InputError(
             f"the head has a layer {kind}, and a file describes heads of Sequential, {', '.join(ARGUMENTS)} alone; "

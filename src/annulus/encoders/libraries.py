@@ -121,7 +121,7 @@ def _timm_arguments(config: EncoderConfig) -> str:
 
 
 def detectron2_sizes(architecture: str) -> dict[str, int]:
-    """What builds the ResNet there; its own stem has 64 channels, and its blocks one group of 64."""
+    """Settings of the ResNet in detectron2, whose own stem has 64 channels, and whose blocks have one group of 64."""
     depth = int(re.findall(r"\d+", architecture)[0])
     sizes = {"DEPTH": depth, "RES2_OUT_CHANNELS": 64 if depth < 50 else 256}
     if architecture.endswith("32x8d"):
@@ -166,15 +166,18 @@ def _check(config: EncoderConfig, library: str) -> None:
 
 
 def _timm_name(name: str) -> str:
-    """encoder.layers.encoder_layer_3.mlp.0.weight is blocks.3.mlp.fc1.weight there."""
+    """Name of a weight in timm: encoder.layers.encoder_layer_3.mlp.0.weight is blocks.3.mlp.fc1.weight."""
     for ours, theirs in TIMM_NAMES:
         name = re.sub(ours, theirs, name)
     return name
 
 
 def _detectron2_name(name: str) -> str:
-    """layer1.0.bn2.weight is res2.0.conv2.norm.weight there, and what stands before layer1 is in `stem`."""
-    name = re.sub(r"^layer(\d)", lambda found: f"res{int(found[1]) + 1}", name)
+    """Name of a weight in detectron2: layer1.0.bn2.weight is res2.0.conv2.norm.weight.
+
+    Weights before layer1 are in `stem`.
+    """
+    name = re.sub(r"^layer(\d)", lambda match: f"res{int(match[1]) + 1}", name)
     name = name.replace("downsample.0", "shortcut").replace("downsample.1", "shortcut.norm")
     name = re.sub(r"\bbn(\d)", r"conv\1.norm", name)
     return name if name.startswith("res") else f"stem.{name}"

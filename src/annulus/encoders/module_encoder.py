@@ -98,11 +98,11 @@ class ModuleEncoder(nn.Module):
         return self.embed(self.pooled(images))
 
     def embeddings(self, images: Float[Tensor, "b ..."]) -> tuple[Float[Tensor, "b d"], ...]:
-        """The embedding of each of its networks: of the one that there is."""
+        """The embedding of each network; this encoder has one."""
         return (self(images),)
 
     def embeddings_and_pooled(self, images: Float[Tensor, "b ..."]) -> tuple[Float[Tensor, "b _"], ...]:
-        """`embeddings`, then what the head made each of, without gradient: for what learns beside the encoder."""
+        """`embeddings`, then the pooled features of each, without gradient, for a probe beside the encoder."""
         pooled = self.pooled(images)
         return self.embed(pooled), pooled.detach()
 

@@ -51,7 +51,7 @@ def momentum_copy(encoder: Network) -> Network:
 
 
 def _attributes(network: nn.Module) -> Iterator[tuple[str, Any]]:
-    """What a pass reads of each layer beside its layers: tensors, its own attributes, hooks; with their names."""
+    """Names and values that a pass reads of each layer, without its layers: tensors, its own attributes, hooks."""
     usual = vars(nn.Module()).keys() - {"_forward_hooks", "_forward_pre_hooks"}
     for path, layer in network.named_modules():
         for name, value in {**layer._parameters, **layer._buffers, **vars(layer)}.items():
@@ -63,12 +63,12 @@ def _reaches(value: Any, own: set[int]) -> bool:
     """Returns True if a function, or one within a container, holds a module or tensor of these ids."""
     waiting, seen = [value], set()
     while waiting:
-        each = waiting.pop()
-        if id(each) in own:
+        part = waiting.pop()
+        if id(part) in own:
             return True
-        if id(each) not in seen:
-            seen.add(id(each))
-            waiting.extend(_held(each))
+        if id(part) not in seen:
+            seen.add(id(part))
+            waiting.extend(_held(part))
     return False
 
 
@@ -85,7 +85,7 @@ def _held(value: Any) -> Iterator[Any]:
             yield from (cell.cell_contents for cell in value.__closure__ or ())
             yield from (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
             named = (value.__globals__.get(name) for name in _names(value.__code__))
-            yield from (each for each in named if isinstance(each, nn.Module | Tensor))
+            yield from (part for part in named if isinstance(part, nn.Module | Tensor))
         case dict():
             yield from value.values()
         case list() | tuple():
@@ -94,7 +94,7 @@ def _held(value: Any) -> Iterator[Any]:
 
 def _names(code: CodeType) -> Iterator[str]:
     """The names of its file that a function reads, and the functions within it."""
-    yield from (each.argval for each in dis.get_instructions(code) if each.opname == "LOAD_GLOBAL")
+    yield from (instruction.argval for instruction in dis.get_instructions(code) if instruction.opname == "LOAD_GLOBAL")
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
             yield from _names(inner)
@@ -111,7 +111,7 @@ class Following:
     """
 
     def __init__(self, copy: nn.Module, encoder: nn.Module) -> None:
-        """Both have their layers by now: to walk through them takes a GPU's host longer than to move the weights."""
+        """Collects the parameters once: walking through layers takes a GPU's host longer than moving the weights."""
         self.encoder = encoder
         slow, fast = dict(copy.named_parameters()), dict(encoder.named_parameters())
         assert fast.keys() == slow.keys(), "the copy has other layers than its encoder"

@@ -146,9 +146,9 @@ def _source(encoder: ModuleEncoder, network: str | None) -> tuple[str, Mapping[s
     configuration = getattr(encoder.network, "config", None)
     if (network or "transformers/").startswith("transformers/") and hasattr(configuration, "model_type"):
         return f"transformers/{configuration.model_type}", configuration.to_dict()
-    of_timm = getattr(encoder.network, "pretrained_cfg", None) or {}
-    if network is None and "architecture" in of_timm:
-        return f"timm/{of_timm['architecture']}", None
+    timm_config = getattr(encoder.network, "pretrained_cfg", None) or {}
+    if network is None and "architecture" in timm_config:
+        return f"timm/{timm_config['architecture']}", None
     if network is None or not (network.partition("/")[0] in LIBRARIES or IMPORT_PATH.fullmatch(network)):
         raise InputError(
             f"network {abridge(network)}: name what builds this {type(encoder.network).__name__}: "
@@ -215,7 +215,7 @@ def _configure(encoder: NamedEncoder, preprocessing: Mapping[str, Any]) -> None:
 
 
 def _kind(value: Any) -> Any:
-    return [_kind(each) for each in value] if isinstance(value, list) else "number" if _number(value) else type(value)
+    return [_kind(entry) for entry in value] if isinstance(value, list) else "number" if _number(value) else type(value)
 
 
 def _number(value: Any) -> bool:

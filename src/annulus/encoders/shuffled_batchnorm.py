@@ -81,7 +81,7 @@ class _Grouped(_BatchNorm):
         return find(x, self.weight, self.bias, self.eps, measured)
 
     def _by_turns(self, x: Float[Tensor, "b c *space"], here: int) -> Float[Tensor, "b c *space"]:
-        """Each group by the forward of the layer's own kind.
+        """Normalises each group by the forward of the layer's own kind.
 
         With a momentum of 1, what it takes for running statistics become the group's own. Each group starts from the
         layer's, as on a device of its own.
@@ -210,7 +210,7 @@ def _kind(plain: type[_BatchNorm]) -> type[_Grouped]:
 
 
 def _blank(plain: type[_BatchNorm]) -> _Grouped:
-    """One without its state, which unpickling adds."""
+    """A grouped batch-norm without its state, which unpickling adds."""
     kind = _kind(plain)
     return kind.__new__(kind)
 
@@ -224,7 +224,7 @@ def convert(module: nn.Module, groups: int) -> nn.Module:
     Raises:
         InputError: for a batch-norm whose forward takes more than a batch, or which has others inside.
     """
-    norms = [(name, each) for name, each in module.named_modules() if isinstance(each, _BatchNorm)]
+    norms = [(name, part) for name, part in module.named_modules() if isinstance(part, _BatchNorm)]
     for name, norm in norms:
         assert not isinstance(norm, SyncBatchNorm), "convert before `synchronised`, whose layers have no groups"
         if groups > 1 and isinstance(norm, nn.BatchNorm1d | nn.BatchNorm2d) and not isinstance(norm, _Grouped):
@@ -244,7 +244,11 @@ def _check_forward(name: str, norm: _BatchNorm) -> None:
         InputError: for a batch-norm with a forward that cannot pass over one group after the other.
     """
     kind, takes = type(norm).__name__, signature(norm.forward).parameters.values()
-    more = [each.name for each in takes if each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD][1:]
+    more = [
+        parameter.name
+        for parameter in takes
+        if parameter.default is parameter.empty and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+    ][1:]
     inside = [type(part).__name__ for part in norm.modules() if isinstance(part, _BatchNorm)][1:]
     if more or inside:
         has = f"takes {' and '.join(more)} too" if more else f"has a {inside[0]} inside"

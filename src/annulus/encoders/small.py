@@ -45,7 +45,7 @@ def _can_stand_for(conv: nn.Conv2d) -> bool:
 
 
 class _SmallMap(torch.autograd.Function):
-    """Tensors have their channels last in memory, so that neighbouring pixels are one long row."""
+    """The convolution as a function of autograd, channels last in memory: neighbouring pixels are one long row."""
 
     @staticmethod
     def forward(context, maps: Tensor, weight: Tensor, stride: int) -> Tensor:
@@ -61,11 +61,11 @@ class _SmallMap(torch.autograd.Function):
     @staticmethod
     def backward(context, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
         maps, taps, gradient = map(_pixels, (*context.saved_tensors, gradient))
-        of_maps, of_taps = torch.zeros_like(maps), torch.zeros_like(taps)
+        maps_gradient, taps_gradient = torch.zeros_like(maps), torch.zeros_like(taps)
         for (y, x), row, met in _products(*maps.shape[1:3], context.stride):
-            of_maps[:, row].flatten(1).addmm_(gradient[:, y, x], taps[met].flatten(1))
-            of_taps[met].flatten(1).addmm_(gradient[:, y, x].t(), maps[:, row].flatten(1))
-        return of_maps.permute(0, 3, 1, 2), of_taps.permute(0, 3, 1, 2), None
+            maps_gradient[:, row].flatten(1).addmm_(gradient[:, y, x], taps[met].flatten(1))
+            taps_gradient[met].flatten(1).addmm_(gradient[:, y, x].t(), maps[:, row].flatten(1))
+        return maps_gradient.permute(0, 3, 1, 2), taps_gradient.permute(0, 3, 1, 2), None
 
 
 def _pixels(tensor: Float[Tensor, "n c h w"]) -> Float[Tensor, "n h w c"]:

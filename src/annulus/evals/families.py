@@ -47,11 +47,11 @@ def survivors(differences: Sequence[Interval]) -> list[bool]:
     It holds under any dependence, so also for rows that share their base.
     """
     values = [p_value(difference) for difference in differences]
-    found, rejecting = [False] * len(values), True
+    rejections, rejecting = [False] * len(values), True
     for rank, place in enumerate(sorted(range(len(values)), key=values.__getitem__)):
         rejecting = rejecting and values[place] <= (1 - COVERAGE) / (len(values) - rank)
-        found[place] = rejecting
-    return found
+        rejections[place] = rejecting
+    return rejections
 
 
 @cache

@@ -44,7 +44,9 @@ def write_pair(
     text = json.dumps(asdict(config), indent=2, sort_keys=True) + "\n"  # before the first file is written
     tensors = network.state_dict()
     # Copies: safetensors refuses two names of one tensor, which a layer that stands at two places has.
-    state = {name: (each.float() if each.is_floating_point() else each).clone() for name, each in tensors.items()}
+    state = {
+        name: (tensor.float() if tensor.is_floating_point() else tensor).clone() for name, tensor in tensors.items()
+    }
     write_tensors(weights, state, metadata, ready=partial(described.unlink, missing_ok=True))
     write_text(described, text)
 

@@ -1,4 +1,4 @@
-"""Who holds the keys that a query is compared with.
+"""Contrastive methods, each with the store of the keys that a query is compared with.
 
     ir            a memory bank
     pirl          the same, whose image must also be found from the pieces of its jigsaw

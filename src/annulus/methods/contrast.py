@@ -1,4 +1,4 @@
-"""Queries against one memory: which columns are negatives, which are further positives, and what a bound makes of them.
+"""Queries against one memory: their negatives, their further positives, and the bound of their scores.
 
 Everything here is scores (b, n) of queries against a memory's columns, whoever holds it: a bank, a queue, or the batch.
 """
@@ -271,8 +271,8 @@ class Contrast(DrawingOnDevice):
         Raises:
             InputError: for other images than those of training, or another number of them than the scores' `shape`.
         """
-        of_images = getattr(self, buffer)
-        if len(of_images) == 0:
+        image_clusters = getattr(self, buffer)
+        if len(image_clusters) == 0:
             return None
         images = self.images if column_images is None else getattr(column_images, "shape", [-1])[-1]
         if shape != (len(index), images):
@@ -282,11 +282,11 @@ class Contrast(DrawingOnDevice):
             )
         require_range("index", index, 0, self.images, f"give numbers of the {self.images} training images")
         if column_images is None:
-            return Clusters(of_images, of_images[:, index])
+            return Clusters(image_clusters, image_clusters[:, index])
         expected = f"give numbers of the {self.images} training images, or -1"
         require_range("column_images", column_images, -1, self.images, expected)
-        found = of_images[:, column_images.clamp_min(0)]
-        return Clusters(found.where(column_images >= 0, -1), of_images[:, index])
+        column_clusters = image_clusters[:, column_images.clamp_min(0)]
+        return Clusters(column_clusters.where(column_images >= 0, -1), image_clusters[:, index])
 
     def _clusterings(self) -> list[tuple[str, Clustering | Literal["images", "classes"] | None]]:
         """The buffers that hold clusters, and their settings; images and classes stay as they are."""

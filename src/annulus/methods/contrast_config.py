@@ -1,4 +1,4 @@
-"""Settings of a contrast, the same for every memory, and how far training and annealing are."""
+"""Settings of a contrast, the same for every memory, and the progress of training and annealing."""
 
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
@@ -93,11 +93,11 @@ class ContrastConfig:
         `columns` of the memory may be negatives, and a batch has so many `queries`.
         """
         first, last = rank_limits(*self.sampler.shares, columns)
-        found = [self._repeat_warning(columns)]
+        warnings = [self._repeat_warning(columns)]
         if self.neighbours is not None:
-            found += [self.neighbours.warning, self._aggregation_warning(), self._denominator_warning()]
-        found += self.bound.warnings(last - first if self.negatives == "all" else self.negatives, queries)
-        return [warning for warning in found if warning is not None]
+            warnings += [self.neighbours.warning, self._aggregation_warning(), self._denominator_warning()]
+        warnings += self.bound.warnings(last - first if self.negatives == "all" else self.negatives, queries)
+        return [warning for warning in warnings if warning is not None]
 
     def _repeat_warning(self, columns: int) -> str | None:
         if self.negatives == "all" or self.negatives <= columns:

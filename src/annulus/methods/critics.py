@@ -1,4 +1,4 @@
-"""Critics: how a query and a stored embedding are scored together."""
+"""Critics: scores of a query with a stored embedding."""
 
 from functools import cached_property
 from typing import Literal
@@ -73,26 +73,26 @@ class _Pairs(Scores):
     Only chosen pairs get a gradient: for that, each layer's units of a pair are kept.
     """
 
-    def __init__(self, rest: nn.Module, of_queries: Float[Tensor, "b 1 h"], of_rows: Float[Tensor, "n h"]) -> None:
-        self.rest, self.of_queries, self.of_rows = rest, of_queries, of_rows
+    def __init__(self, rest: nn.Module, query_units: Float[Tensor, "b 1 h"], row_units: Float[Tensor, "n h"]) -> None:
+        self.rest, self.query_units, self.row_units = rest, query_units, row_units
 
     @cached_property
     def table(self) -> Float[Tensor, "b n"]:
         with torch.no_grad():
-            blocks = self.of_queries.split(max(1, BLOCK // self.of_rows.numel()))
-            return torch.cat([self.rest(block + self.of_rows).squeeze(2) for block in blocks])
+            blocks = self.query_units.split(max(1, BLOCK // self.row_units.numel()))
+            return torch.cat([self.rest(block + self.row_units).squeeze(2) for block in blocks])
 
     @property
     def unread(self) -> Float[Tensor, "b n"]:
-        return self.of_rows.new_zeros(()).expand(len(self.of_queries), len(self.of_rows))
+        return self.row_units.new_zeros(()).expand(len(self.query_units), len(self.row_units))
 
     def gather(self, index: Int[Tensor, "b k"]) -> Float[Tensor, "b k"]:
-        return self.rest(self.of_queries + F.embedding(index, self.of_rows)).squeeze(2)
+        return self.rest(self.query_units + F.embedding(index, self.row_units)).squeeze(2)
 
     def every(
         self, own: SelfIndex, index: Int[Tensor, "b k"] | None = None
     ) -> tuple[Float[Tensor, "b n"], Float[Tensor, "b k"] | None]:
-        return StoredScores(self.rest(self.of_queries + self.of_rows).squeeze(2)).every(own, index)
+        return StoredScores(self.rest(self.query_units + self.row_units).squeeze(2)).every(own, index)
 
 
 def build_critic(

@@ -63,6 +63,6 @@ class JigsawBranch(Drawing):
             return [head(part) for head, part in zip(self.heads, parts, strict=True)]
 
 
-def both_branches(step: Step, of_jigsaw: Estimate, weight: float) -> Step:
+def both_branches(step: Step, jigsaw: Estimate, weight: float) -> Step:
     """The step of a view's query whose loss is (1 - weight) times its own plus weight times that of the jigsaw's."""
-    return replace(step, estimate=step.estimate.times(1 - weight) + of_jigsaw.times(weight))
+    return replace(step, estimate=step.estimate.times(1 - weight) + jigsaw.times(weight))

@@ -18,7 +18,7 @@ from annulus.views.batch_share import BatchShare, share
 
 
 class KeyEncoder(Drawing):
-    """A momentum copy of an encoder, and how a batch passes through its batch-norm.
+    """A momentum copy of an encoder, with the pass of a batch through its batch-norm.
 
     With `groups`, the whole batch is shuffled and normalised in that many groups, so that a query and its key share
     no statistics by which to find each other: MoCo's shuffled batch-norm, in one process as in many. None: the
@@ -48,8 +48,8 @@ class KeyEncoder(Drawing):
         self.following: Following | None = None
         self.generator = generator(seed, "shuffle")
 
-    def shown(self, batch: int, steps: int) -> list[list[BatchShare]]:
-        """Of the next `steps` batches: this process's images, which are queries, and those of which it makes keys."""
+    def batch_shares(self, batch: int, steps: int) -> list[list[BatchShare]]:
+        """Shares of the next `steps` batches: the images of this process's queries, and the images of its keys."""
         own = share(batch)
         if self.groups is None or self.own_views:
             return [[own, own]] * steps
@@ -60,7 +60,7 @@ class KeyEncoder(Drawing):
 
     @torch.no_grad()
     def forward(self, views: Float[Tensor, "b 3 h w"]) -> tuple[Float[Tensor, "all d"], ...]:
-        """The keys of the whole batch, in its order, of each network; `views` are of the images `shown`, in order."""
+        """The keys of the whole batch, in its order, of each network; `views` are of the images of `batch_shares`."""
         if self.groups is None:
             with autocast(views.device):
                 return tuple(all_gather(keys) for keys in self.embed(views))
@@ -69,8 +69,8 @@ class KeyEncoder(Drawing):
         mine, back = to_device([mine, back], views.device)
         candidates = all_gather(views) if self.own_views else views
         with autocast(views.device):
-            found = self.embed(candidates[mine])
-        return tuple(all_gather(keys)[back] for keys in found)
+            embeddings = self.embed(candidates[mine])
+        return tuple(all_gather(keys)[back] for keys in embeddings)
 
     def _embeddings(self, views: Float[Tensor, "b 3 h w"]) -> tuple[Float[Tensor, "b d"], ...]:
         with learning(self.layers):

@@ -145,18 +145,18 @@ class KeyQueue(nn.Module):
         # Sorting and looking up takes a tenth of the time of comparing each image with each place.
         # The sort is stable, so that the first of equal images is the newest.
         images, order = self.images[newest_first].sort(stable=True)
-        found = torch.searchsorted(images, index.to(images.dtype))[:, None]
-        found = (found + torch.arange(self.keys_per_image, device=found.device)).clamp(max=length - 1)
+        ranks = torch.searchsorted(images, index.to(images.dtype))[:, None]
+        ranks = (ranks + torch.arange(self.keys_per_image, device=ranks.device)).clamp(max=length - 1)
         require(
-            lambda: ~_goes_on(images, index, found[:, -1]).any(),
+            lambda: ~_goes_on(images, index, ranks[:, -1]).any(),
             index.device,
             lambda: f"an image of the batch has more than {self.keys_per_image} keys in the queue of {length}",
             "give `keys_per_image`, the most that one may have, as where images are drawn with replacement",
         )
-        places = torch.where(images[found] == index[:, None], newest_first[order[found]], -1)
+        places = torch.where(images[ranks] == index[:, None], newest_first[order[ranks]], -1)
         # Beyond the last place, the clamp repeats it.
         repeated = torch.zeros_like(places, dtype=torch.bool)
-        repeated[:, 1:] = found[:, 1:] == found[:, :-1]
+        repeated[:, 1:] = ranks[:, 1:] == ranks[:, :-1]
         return places.masked_fill(repeated, -1)
 
 
@@ -176,7 +176,7 @@ def most_keys(length: int, epoch_images: int) -> int:
 
 def _random_rows(count: int, dim: int, generator: torch.Generator) -> Float[Tensor, "n d"]:
     """First contents of a memory: random unit vectors, on the generator's device."""
-    if not all(isinstance(each, Integral) and each > 0 for each in (count, dim)):
+    if not all(isinstance(number, Integral) and number > 0 for number in (count, dim)):
         raise InputError(f"a memory of {count} rows of {dim} numbers holds nothing; give 1 or more of both")
     if not isinstance(generator, torch.Generator):
         raise InputError(f"generator {generator!r}: a memory's first rows are random; give a torch.Generator")

@@ -79,8 +79,8 @@ class MoCo(Method):
         self.keys = KeyEncoder(encoder, params.momentum, params.shuffle_groups, setting.seed, setting.own_views)
         # A queue starts from CPU draws, so that a GPU starts from the same keys.
         starts = [generator(setting.seed, "queue", name) for name in encoder.names]
-        told = setting.keys_per_image
-        most = most_keys(setting.queue, setting.epoch_images) if told is None else told
+        keys_per_image = setting.keys_per_image
+        most = most_keys(setting.queue, setting.epoch_images) if keys_per_image is None else keys_per_image
         self.queues = nn.ModuleList(KeyQueue(setting.queue, params.embedding_dim, start, most) for start in starts)
         self.to(setting.device)
 
@@ -129,9 +129,9 @@ class MoCo(Method):
             pool=pool,
         )
 
-    def shown(self, batch: int, steps: int) -> list[list[BatchShare]]:
+    def batch_shares(self, batch: int, steps: int) -> list[list[BatchShare]]:
         """Queries of this process's images, and keys of those that come to it when the batch is shuffled."""
-        return self.keys.shown(batch, steps)
+        return self.keys.batch_shares(batch, steps)
 
     def loss(
         self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"], progress: Progress = END
@@ -154,14 +154,14 @@ class MoCo(Method):
         for contrast, query, key, queue in zip(
             self.contrasts, queries, reversed(keys), reversed(self.queues), strict=True
         ):
-            of_query = scaled(query, self.params.temperature)
+            scaled_query = scaled(query, self.params.temperature)
             estimates.append(
                 contrast(
-                    Products(of_query, queue.keys),
+                    Products(scaled_query, queue.keys),
                     own,
                     progress,
                     self_index=queue.own(own),
-                    positive=(of_query * local(key)).sum(dim=1),
+                    positive=(scaled_query * local(key)).sum(dim=1),
                     column_images=queue.images,
                 )
             )

@@ -101,14 +101,14 @@ class MoCoJigsaw(MoCo):
             jigsaw_weight=jigsaw_weight,
         )
 
-    def shown(self, batch: int, steps: int) -> list[list[BatchShare]]:
-        """As MoCo's; jigsaws are of this process's images, as queries are."""
-        return [[query, key, query] for query, key in super().shown(batch, steps)]
+    def batch_shares(self, batch: int, steps: int) -> list[list[BatchShare]]:
+        """MoCo's shares, and the queries' images once more for the jigsaws."""
+        return [[query, key, query] for query, key in super().batch_shares(batch, steps)]
 
     def loss(
         self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"], progress: Progress = END
     ) -> Step:
         """(1 - weight) times the loss of the first view, plus weight times that of the third one's jigsaw."""
         step = super().loss(views, index, progress)
-        of_jigsaw = self.among_keys(self.jigsaw(views[2]), step.stored, local(index), progress)
-        return both_branches(step, of_jigsaw, self.params.jigsaw_weight)
+        jigsaw = self.among_keys(self.jigsaw(views[2]), step.stored, local(index), progress)
+        return both_branches(step, jigsaw, self.params.jigsaw_weight)

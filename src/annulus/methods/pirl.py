@@ -99,5 +99,5 @@ class PIRL(IR):
     ) -> Step:
         """(1 - weight) times the loss of the first view, plus weight times that of the second one's jigsaw."""
         step = super().loss(views, index, progress)
-        of_jigsaw = self.among_rows(self.jigsaw(views[1]), local(index), progress)
-        return both_branches(step, of_jigsaw, self.params.jigsaw_weight)
+        jigsaw = self.among_rows(self.jigsaw(views[1]), local(index), progress)
+        return both_branches(step, jigsaw, self.params.jigsaw_weight)

@@ -98,20 +98,20 @@ class SimCLR(Method):
         `index` is needed only where negatives or neighbours are chosen by clusters of the training images.
         """
         index = self.check(views, index)
-        of_parts, pooled = self.embed(torch.cat([*views[:2]]))  # one pass, one batch-norm over both views
-        memories = [torch.cat([all_gather_with_grad(each) for each in both.chunk(2)]) for both in of_parts]
+        embeddings, pooled = self.embed(torch.cat([*views[:2]]))  # one pass, one batch-norm over both views
+        memories = [torch.cat([all_gather_with_grad(half) for half in both.chunk(2)]) for both in embeddings]
         images, batch, count = index.repeat(2), len(index), len(memories[0])
         # Seen from a view, columns are counted on from itself: after a batch comes the other view of its image.
-        rows = torch.cat([local(each) for each in torch.arange(count, device=index.device).chunk(2)])[:, None]
+        rows = torch.cat([local(half) for half in torch.arange(count, device=index.device).chunk(2)])[:, None]
         others = torch.arange(1, count - 1, device=index.device)
         others += others >= batch
         columns = (rows + others) % count
         estimates = []
-        for contrast, queries, keys in zip(self.contrasts, of_parts, reversed(memories), strict=True):
+        for contrast, queries, keys in zip(self.contrasts, embeddings, reversed(memories), strict=True):
             with without_autocast(keys.device):
                 similarity = scaled(queries, self.params.temperature) @ keys.T
             positive = similarity.gather(1, (rows + batch) % count).squeeze(1)
             scores = similarity.gather(1, columns)
             own, columns_of = images[rows[:, 0]], images[columns]
             estimates.append(contrast(scores, own, progress, positive=positive, column_images=columns_of))
-        return Step(reduce(add, estimates), of_parts[0], pooled=pooled)
+        return Step(reduce(add, estimates), embeddings[0], pooled=pooled)

@@ -127,9 +127,9 @@ class SiMo(Method):
             shuffle_groups=shuffle_groups,
         )
 
-    def shown(self, batch: int, steps: int) -> list[list[BatchShare]]:
+    def batch_shares(self, batch: int, steps: int) -> list[list[BatchShare]]:
         """Queries of this process's images, and keys of those that come to it when the batch is shuffled."""
-        return self.keys.shown(batch, steps)
+        return self.keys.batch_shares(batch, steps)
 
     def loss(
         self,

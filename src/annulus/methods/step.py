@@ -1,4 +1,4 @@
-"""Result of one batch, what a method is built from, and what all methods have in common."""
+"""Result of one batch, arguments of a method, and the base of all methods."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from annulus.views.batch_share import BatchShare, share
 
 @dataclass(frozen=True, kw_only=True)
 class MethodSettings(Section):
-    """Settings that every method has, and what follows from them."""
+    """Settings that every method has, and values derived from them."""
 
     keeps_queue: ClassVar = False
     networks: ClassVar = 1  # 2 with a slow copy that gives the keys
@@ -106,9 +106,9 @@ class Method(nn.Module):
         self.encoder, self.params, self.images = encoder, params, setting.images
         # For steps: what is embedded beside them has other sizes.
         self._seen = replayed(compiled(encoder.embeddings_and_pooled), encoder)
-        of_all = setting.contrast, setting.images, setting.seed, setting.device
+        common = setting.contrast, setting.images, setting.seed, setting.device
         self.contrasts = nn.ModuleList(
-            Contrast(*of_all, name, self.queries_per_image, params.temperature) for name in encoder.names
+            Contrast(*common, name, self.queries_per_image, params.temperature) for name in encoder.names
         )
 
     @classmethod
@@ -164,7 +164,7 @@ class Method(nn.Module):
         """
         if not isinstance(views, Tensor | Sequence):
             raise InputError(f"views are a {type(views).__name__}; {type(self).__name__} takes a list of {self.views}")
-        kinds = {type(each).__name__ for each in views if not isinstance(each, Tensor)}
+        kinds = {type(view).__name__ for view in views if not isinstance(view, Tensor)}
         if isinstance(views, Tensor) or len(views) < self.views or kinds:
             given = (
                 "a tensor" if isinstance(views, Tensor) else f"{len(views)} {' and '.join(sorted(kinds)) or 'tensors'}"
@@ -173,7 +173,7 @@ class Method(nn.Module):
                 f"views are {given}; {type(self).__name__} takes a list of {self.views}, each a view of the same "
                 "images, a tensor"
             )
-        types = [str(each.dtype).removeprefix("torch.") for each in views[: self.views] if not each.is_floating_point()]
+        types = [str(view.dtype).removeprefix("torch.") for view in views[: self.views] if not view.is_floating_point()]
         if types:
             raise InputError(f"views are {' and '.join(types)}; give floats in [0, 1], such as images.float() / 255")
         anonymous = index is None and not self.needs_index
@@ -182,13 +182,13 @@ class Method(nn.Module):
         elif not isinstance(index, Tensor) or index.dtype not in (torch.int32, torch.int64) or index.ndim != 1:
             kind = f"{index.dtype} of {index.ndim} axes" if isinstance(index, Tensor) else f"a {type(index).__name__}"
             raise InputError(f"index is {kind}; give the images' numbers among the training images, a tensor (batch,)")
-        batches, least = [len(each) * world_size() for each in views[: self.views]], 2 if self.memory == "batch" else 1
+        batches, least = [len(view) * world_size() for view in views[: self.views]], 2 if self.memory == "batch" else 1
         if {*batches} != {len(index)} or len(index) < least:
-            of_all = f" of all {world_size()} processes" if world_size() > 1 else ""
+            ranks = f" of all {world_size()} processes" if world_size() > 1 else ""
             raise InputError(
-                f"views of {' and '.join(map(str, batches))} images{of_all}, index of {len(index)}: give each image of "
+                f"views of {' and '.join(map(str, batches))} images{ranks}, index of {len(index)}: give each image of "
                 f"the batch its views and its number, {least} or more images"
-                + ("; index is of the whole batch, in rank order, by torch.distributed.all_gather" if of_all else "")
+                + ("; index is of the whole batch, in rank order, by torch.distributed.all_gather" if ranks else "")
             )
         if anonymous:
             return index
@@ -215,7 +215,7 @@ class Method(nn.Module):
 
     @property
     def stored(self) -> Float[Tensor, "n d"] | None:
-        """The same, of two networks side by side, as the encoder's own embeddings are."""
+        """`stored_parts`, of two networks side by side, as the encoder's own embeddings are."""
         return None if self.stored_parts is None else side_by_side(self.stored_parts)
 
     def embed(
@@ -227,22 +227,22 @@ class Method(nn.Module):
             InputError: where all embeddings are 0, which have no direction and would never get a gradient.
         """
         with autocast(views.device):
-            found = self._seen(views)
-        embeddings = found[: len(self.contrasts)]
+            outputs = self._seen(views)
+        embeddings = outputs[: len(self.contrasts)]
         require(
-            lambda: torch.stack([each.detach().any() for each in embeddings]).all(),
+            lambda: torch.stack([embedding.detach().any() for embedding in embeddings]).all(),
             views.device,
             lambda: f"the encoder gives 0 for all {len(views)} views, which no step would change",
             "give its last layer other weights (torchvision's VisionTransformer starts its heads with zeros)",
         )
-        return embeddings, found[len(self.contrasts) :]
+        return embeddings, outputs[len(self.contrasts) :]
 
-    def shown(self, batch: int, steps: int) -> list[list[BatchShare]]:
+    def batch_shares(self, batch: int, steps: int) -> list[list[BatchShare]]:
         """Images that each view of this process shows, in the batches of the next `steps` steps."""
         return [[share(batch)] * self.views] * steps
 
     def start(self, embed: Callable[[], Tensor]) -> None:
-        """Before the first step; `embed` gives the embeddings of all training images now."""
+        """Prepares the first step; `embed` returns the current embeddings of all training images."""
 
     def before_epoch(self, epoch: int, embed: Callable[[], Tensor]) -> None:
         """Cluster the training images anew, where clusters are needed.
@@ -289,14 +289,14 @@ class Method(nn.Module):
     def loss(
         self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"] | None, progress: Progress = END
     ) -> Step:
-        """The estimate of views of the images `index`; of several processes, `views` are what this one has `shown`.
+        """The estimate of views of the images `index`; of several processes, `views` are of this one's `batch_shares`.
 
         `index` may be None where nothing is stored (SimCLR, SiMo) and no images are in clusters.
         """
         raise NotImplementedError
 
     def after_step(self, index: Int[Tensor, "all"] | None, step: Step, *, follow: bool = True) -> None:
-        """After the optimiser's step: backward still needs what the scores were made from.
+        """Updates the memory after the optimiser's step: backward still reads the old memory.
 
         Where several batches make one optimiser's step, call this for each, and with `follow=False` for all but the
         last: a key encoder follows once a step.

@@ -32,7 +32,7 @@ def try_sampler(sampler: Sampler, negatives: Count) -> None:
             it gives for k "all", not alike; when it has no set, and all `negatives` are asked for.
     """
     name = f"{type(sampler).__name__}.draw"
-    if methods := [each for each in ("shares", "clustering") if ismethod(getattr(sampler, each))]:
+    if methods := [name for name in ("shares", "clustering") if ismethod(getattr(sampler, name))]:
         raise InputError(f"{type(sampler).__name__}.{methods[0]} is a method; write @property above it")
     scores, own = _made_up()
     for progress in (0.0, 0.5):
@@ -58,7 +58,7 @@ def try_sampler(sampler: Sampler, negatives: Count) -> None:
 
 @usual()
 def try_bound(bound: Bound) -> None:
-    """Refuse a bound that is none by its own numbers.
+    """Raises InputError if a bound contradicts itself: its loss, its ceiling or its estimate.
 
     Raises:
         InputError: when its estimate is no `Estimate` of tensors of one number each; when its loss is no finite number
@@ -77,11 +77,11 @@ def try_bound(bound: Bound) -> None:
         with naming(f"the loss or ceiling of {name}", "scores", advice):
             try:
                 begun = bound.at(TEMPERATURE).begin()
-                found = begun.estimate(positives, negatives, 0.5, counts, lambda every=every: every)
+                estimate = begun.estimate(positives, negatives, 0.5, counts, lambda every=every: every)
             except InputError:  # such as alpha above the number of candidates, which is small here
                 return
-        _check_parts(found, name, where)
-        loss = found.loss
+        _check_parts(estimate, name, where)
+        loss = estimate.loss
         if not loss.isfinite() or not loss.requires_grad:
             fault = f"is {loss.item():.4g}" if loss.requires_grad else "has no gradient"
             raise InputError(
@@ -92,7 +92,7 @@ def try_bound(bound: Bound) -> None:
             (slope,) = torch.autograd.grad(loss, positives, allow_unused=True)
         if not apart and slope is not None and slope.sum() > 0:
             raise InputError(f"the loss of {name} rises with the positives' scores {where}; turn its sign")
-        nats, ceiling = float(found.bound_nats), float(found.ceiling_nats)
+        nats, ceiling = float(estimate.bound_nats), float(estimate.ceiling_nats)
         if not math.isfinite(nats + ceiling):
             raise InputError(
                 f"the bound of {name} is {nats:.4g} nats, and its ceiling {ceiling:.4g}, {where}; give finite numbers, "
@@ -106,16 +106,16 @@ def try_bound(bound: Bound) -> None:
             )
 
 
-def _check_parts(found: object, name: str, where: str) -> None:
+def _check_parts(estimate: object, name: str, where: str) -> None:
     """Refuse an estimate whose parts a training could not stack and average.
 
     Raises:
         InputError: with the first part that is no tensor of one number.
     """
-    if not isinstance(found, Estimate):
-        raise InputError(f"estimate of {name} gives a {type(found).__name__}; give annulus.bounds.Estimate")
+    if not isinstance(estimate, Estimate):
+        raise InputError(f"estimate of {name} gives a {type(estimate).__name__}; give annulus.bounds.Estimate")
     for part in ("loss", "loss_nats", "ceiling_nats", "bound_nats"):  # a bound has the shape of its ceiling and loss
-        given = getattr(found, part)
+        given = getattr(estimate, part)
         if not isinstance(given, Tensor) or given.ndim:
             kind = f"of shape {tuple(given.shape)}" if isinstance(given, Tensor) else f"a {type(given).__name__}"
             raise InputError(f"{part} of {name} is {kind} {where}; give a tensor of one number, a mean over queries")
@@ -131,19 +131,19 @@ def _apart(sampler: Sampler) -> Int[Tensor, "rows n"]:
     """Counts of draws for one batch after the other: queries of a batch may share what they draw."""
     scores, own = (made[::REPEATS] for made in _made_up())
     drawn = (_asked(sampler, scores, own, DRAWN, 1.0, seed=batch) for batch in range(REPEATS))
-    return sum(each.occurrences(scores) for each in drawn if isinstance(each, Selection))
+    return sum(selection.occurrences(scores) for selection in drawn if isinstance(selection, Selection))
 
 
 def _asked(
     sampler: Sampler, scores: Float[Tensor, "b n"], own: Int[Tensor, "b"], k: Count, progress: float, seed: int = 0
 ) -> Selection | InputError:
-    """The sampler's answer, from the seed's random state; to refuse is one too."""
+    """The sampler's selection, or its InputError, from the seed's random state."""
     random, clustering = Shared(torch.Generator().manual_seed(seed)), sampler.clustering  # as in training
     clusters = None
     if clustering is not None:
-        each = torch.arange(COLUMNS, dtype=torch.int32)[None]
+        numbers = torch.arange(COLUMNS, dtype=torch.int32)[None]
         runs, count = (clustering.runs, min(clustering.clusters, 8)) if isinstance(clustering, Clustering) else (1, 8)
-        columns = each if clustering == "images" else each.repeat(runs, 1) % count
+        columns = numbers if clustering == "images" else numbers.repeat(runs, 1) % count
         clusters = Clusters(columns, columns[:, own])
     advice = (
         "its generator is for the functions of annulus.negatives, such as draw_weighted, ring and fractions; where "

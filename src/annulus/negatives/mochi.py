@@ -56,10 +56,10 @@ class MoCHi(Sampler):
         drawn = fractions(len(table), 3 * self.pairs + 2 * self.queries, generator)
         places, shares = drawn.split([sum(parts), self.pairs + self.queries], dim=1)
         rows = _pick(hardest.index, hardest.mask, places).split(parts, dim=1)
-        of_pairs, of_queries = shares.to(table.dtype).split([self.pairs, self.queries], dim=1)
-        mixes = [scores.mixed(*rows[:2], of_pairs)] if self.pairs else []
+        pair_shares, query_shares = shares.to(table.dtype).split([self.pairs, self.queries], dim=1)
+        mixes = [scores.mixed(*rows[:2], pair_shares)] if self.pairs else []
         if self.queries:
-            mixes.append(scores.mixed_with_query(rows[2], of_queries / 2))
+            mixes.append(scores.mixed_with_query(rows[2], query_shares / 2))
         return torch.cat(mixes, dim=1)
 
 

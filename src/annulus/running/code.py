@@ -70,9 +70,9 @@ def hash_code(module: Path, chosen: Iterable[type] | None = None) -> dict[str, s
 
 def digest(module: Path, chosen: Iterable[type] | None = None) -> str:
     """One digest of all that `hash_code` returns. What was read of each file is kept for the next process."""
-    found = hashlib.md5(json.dumps(hash_code(module, chosen), sort_keys=True).encode()).hexdigest()
+    value = hashlib.md5(json.dumps(hash_code(module, chosen), sort_keys=True).encode()).hexdigest()
     _known().keep()
-    return found
+    return value
 
 
 def _key(file: Path) -> str:
@@ -107,8 +107,8 @@ def _imported_by(file: Path, chosen: bool = False) -> list[Path]:
             "such as from annulus.negatives.samplers import Sampler"
         )
     files = [_files_of(name) for name in source.imports]
-    return [path for found in files for path in (found[-1:] if chosen else found)] + [
-        public for found in files for last in found[-1:] if (public := last.with_suffix(".pyi")).is_file()
+    return [path for paths in files for path in (paths[-1:] if chosen else paths)] + [
+        public for paths in files for last in paths[-1:] if (public := last.with_suffix(".pyi")).is_file()
     ]
 
 

@@ -67,12 +67,12 @@ def _run(count: int) -> int | str:
 def _status(processes: Sequence[subprocess.Popen]) -> int | str:
     """Wait until one has failed, or all have ended."""
     while True:
-        found = [process.poll() for process in processes]
-        if failed := [status for status in found if status]:
+        codes = [process.poll() for process in processes]
+        if failed := [status for status in codes if status]:
             killed = (
-                f"ERROR: a process of {len(found)} was killed by signal {-failed[0]}, mostly because memory ran out; "
+                f"ERROR: a process of {len(codes)} was killed by signal {-failed[0]}, mostly because memory ran out; "
             )
             return failed[0] if failed[0] > 0 else killed + "run again: the same command goes on"
-        if all(status == 0 for status in found):
+        if all(status == 0 for status in codes):
             return 0
         time.sleep(LOOK_SECONDS)

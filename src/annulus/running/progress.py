@@ -71,7 +71,7 @@ class Display:
         self.all = None
 
     def _count(self, message: ProgressReport) -> None:
-        """Runs that go on have done a share before: it takes no time here."""
+        """Counts a run's share that an earlier process did: it takes no time here."""
         share = message.done / message.total
         when, before = self.begun or (time.monotonic(), 0.0)
         self.begun = when, before + (0.0 if message.name in self.shares else share)
@@ -137,13 +137,13 @@ _due = 0.0
 
 
 def begin(name: str, send: Callable[[ProgressReport | Line], None]) -> None:
-    """From here on the run of this process has a name, and its reports go to `send`."""
+    """Sets the name of this process's run; its reports go to `send`."""
     global _name, _send, _due
     _name, _send, _due = name, send, 0.0
 
 
 def rename(name: str) -> None:
-    """From here on this process is at another run."""
+    """Sets the run that this process's progress lines name."""
     begin(name, _send)
 
 

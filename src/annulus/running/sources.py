@@ -1,4 +1,4 @@
-"""What a Python file imports, and a digest of its statements, by the file's content; kept for the next process.
+"""Imports of a Python file and a digest of its statements, by the file's content; kept for the next process.
 
 Parsing the hundred files of a training takes a second, which a user would wait for at the start of each stage.
 """

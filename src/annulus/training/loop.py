@@ -126,12 +126,14 @@ class Training:
     def _views(self, order: Int[Tensor, "batches b"]) -> list[Float[Tensor, "_ 3 h w"]]:
         """Views of the next batch; the images of those after it are read meanwhile."""
         rows, count = order[self.batch], self.method.views
-        shown = self.method.shown(len(rows), 1 + AHEAD)
-        needed, *later = [batch[rows_in(each)] for batch, each in zip(order[self.batch :], shown, strict=False)]
+        batch_shares = self.method.batch_shares(len(rows), 1 + AHEAD)
+        needed, *later = [
+            batch[rows_in(shares)] for batch, shares in zip(order[self.batch :], batch_shares, strict=False)
+        ]
         images, sizes = self.images.take(needed), self.images.image_sizes(rows)
         self.images.ahead(later)
         size, random = self.method.encoder.view_size, [self.view_generator] * count
-        return draw_views(images, self.settings.views, size, random, shown[0], sizes)
+        return draw_views(images, self.settings.views, size, random, batch_shares[0], sizes)
 
     @property
     def trained(self) -> float:

@@ -1,4 +1,4 @@
-"""From settings and images to a training at its first step, as the pretrain stage and the studies set it up."""
+"""Builds a training at its first step from settings and images, for the pretrain stage and the studies."""
 
 import logging
 from dataclasses import replace
@@ -74,8 +74,8 @@ def encoder_config(run: TrainingRun, images: ImageSet) -> EncoderConfig:
 
 def build_method(run: TrainingRun, config: EncoderConfig, images: int, device: torch.device) -> Method:
     """The method with its encoder and its memory on the device; `images` counts the training images."""
-    shown = run.batches(images) * run.budget.batch_size
-    setting = Setting(run.contrast, images, shown, run.budget.queue, run.seed, device)
+    epoch_images = run.batches(images) * run.budget.batch_size
+    setting = Setting(run.contrast, images, epoch_images, run.budget.queue, run.seed, device)
     method = run.method.method(build_encoder(config, run.seed), run.method, setting)
     if world_size() > 1:  # two processes give the numbers of one: so must their batch statistics
         synchronised(method.encoder)

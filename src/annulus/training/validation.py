@@ -63,11 +63,13 @@ class Validation(Observer):
             stored, labels = embeddings(method.encoder, self.nearest, self.device), self.nearest.labels
         elif len(known := self.source.with_class) < len(labels):  # else all rows, which are not copied
             stored, labels = stored[known.to(self.device)], labels[known]
-        of_images, of_rows = self.images.labels.to(self.device), labels.to(self.device)
-        found = {"validation_nn1_percent": nearest_label_accuracy(seen["embedding"], stored, of_images, of_rows)}
+        image_labels, row_labels = self.images.labels.to(self.device), labels.to(self.device)
+        percents = {
+            "validation_nn1_percent": nearest_label_accuracy(seen["embedding"], stored, image_labels, row_labels)
+        }
         if self.probe is not None:
-            found["online_linear_top1_percent"] = self.probe.accuracy(seen["pooled"], of_images)
-        return found
+            percents["online_linear_top1_percent"] = self.probe.accuracy(seen["pooled"], image_labels)
+        return percents
 
     def _drawn(self, images: ImageSet, name: str) -> ImageSet:
         known = images.with_class

@@ -52,7 +52,7 @@ class SideComparison(NamedTuple):
     def by_chance(self) -> ByChance:
         """Differences by random draws alone, of the numbers that can vary."""
         varying = [row.difference for row in self.rows if row.difference.half]
-        return by_chance(len(varying), 1 + int(min((each.freedom for each in varying), default=0)))
+        return by_chance(len(varying), 1 + int(min((difference.freedom for difference in varying), default=0)))
 
 
 def digits(number: str) -> int:

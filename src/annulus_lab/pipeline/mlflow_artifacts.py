@@ -53,7 +53,7 @@ def _run(client: "MlflowClient", experiment: str, digest: str) -> str:
     Raises:
         InputError: where it was deleted.
     """
-    found = client.search_runs([experiment], f"tags.`annulus.digest` = '{digest}'", max_results=1)
-    if not found:
+    runs = client.search_runs([experiment], f"tags.`annulus.digest` = '{digest}'", max_results=1)
+    if not runs:
         raise InputError("the workspace's run was deleted in MLflow; restore it there")
-    return found[0].info.run_id
+    return runs[0].info.run_id

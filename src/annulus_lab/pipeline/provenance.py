@@ -58,12 +58,12 @@ def marks(paths: Sequence[Path]) -> dict[Path, Mark]:
     No clock decides: that of a file system may be behind this machine's. A file that is written whole is another inode,
     so the same numbers written again change the mark too.
     """
-    found = {}
+    by_path = {}
     for path in paths:
         if path.suffix in (".json", ".csv") and path.resolve().is_relative_to(Path.cwd()) and path.is_file():
             about = path.stat()
-            found[path] = about.st_ino, about.st_mtime_ns, _sha256(path)
-    return found
+            by_path[path] = about.st_ino, about.st_mtime_ns, _sha256(path)
+    return by_path
 
 
 def record(main: Callable[..., Any], paths: Sequence[Path], before: Mapping[Path, Mark]) -> None:

@@ -27,37 +27,39 @@ import annulus
 
 def page() -> str:
     """The page: a table for each module."""
-    return HEAD + "\n".join(_table(module, found) for module, found in public().items())
+    return HEAD + "\n".join(_table(module, members) for module, members in public().items())
 
 
 def public() -> dict[str, dict[str, Any]]:
     """The public names of each module: those of `annulus` first, then of each room those that are not among them."""
-    found = {"annulus": {name: one for name in annulus.__all__ if not inspect.ismodule(one := getattr(annulus, name))}}
+    by_module = {
+        "annulus": {name: one for name in annulus.__all__ if not inspect.ismodule(one := getattr(annulus, name))}
+    }
     for room in ROOMS:
         module = getattr(annulus, room)
-        rest = {name: getattr(module, name) for name in module.__all__ if name not in found["annulus"]}
+        rest = {name: getattr(module, name) for name in module.__all__ if name not in by_module["annulus"]}
         if rest:
-            found[f"annulus.{room}"] = rest
-    return found
+            by_module[f"annulus.{room}"] = rest
+    return by_module
 
 
-def _table(module: str, found: dict[str, object]) -> str:
-    rows = [f"| `{name}{_call(one)}` | {_first_sentence(one)} |\n" for name, one in found.items()]
+def _table(module: str, members: dict[str, object]) -> str:
+    rows = [f"| `{name}{_call(one)}` | {_first_sentence(one)} |\n" for name, one in members.items()]
     return f"## {module}\n\n| name | what it is |\n|---|---|\n{''.join(rows)}"
 
 
-def _call(found: Any) -> str:
+def _call(value: Any) -> str:
     """The arguments, without types and defaults; of a method those of `create`."""
-    if found is annulus.InputError or isinstance(found, Mapping):
+    if value is annulus.InputError or isinstance(value, Mapping):
         return ""
-    made, name = (found.create, ".create") if hasattr(found, "create") else (found, "")
+    made, name = (value.create, ".create") if hasattr(value, "create") else (value, "")
     return f"{name}({', '.join(inspect.signature(made).parameters)})"
 
 
-def _first_sentence(found: object) -> str:
-    if isinstance(found, Mapping):
-        return ", ".join(found)
-    paragraph = " ".join((inspect.getdoc(found) or "").split("\n\n")[0].split())
+def _first_sentence(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(value)
+    paragraph = " ".join((inspect.getdoc(value) or "").split("\n\n")[0].split())
     return re.split(r"(?<=[^\d])\.(?: |$)", paragraph)[0].replace("|", "\\|")
 
 

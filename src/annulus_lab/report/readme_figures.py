@@ -54,9 +54,9 @@ def known_information(gaussians: Sequence[Row], staircase: Sequence[Row]) -> Fig
     return figure
 
 
-def _lines(axes: Axes, series: dict[str, list[Row]], shown: dict[str, tuple]) -> None:
+def _lines(axes: Axes, series: dict[str, list[Row]], styles: dict[str, tuple]) -> None:
     """One line per series with its name at its end, the truth as the diagonal, and what lies above it shaded."""
-    lacking = [name for name in shown if name not in series]
+    lacking = [name for name in styles if name not in series]
     if lacking:
         raise ValueError(f"has no series {lacking[0]}")
     truth = sorted(set(numbers([row for rows in series.values() for row in rows], "information_nats")))
@@ -65,7 +65,7 @@ def _lines(axes: Axes, series: dict[str, list[Row]], shown: dict[str, tuple]) ->
     axes.plot(truth, truth, color=INK, linewidth=1, linestyle=(0, (1, 2)))
     axes.text(truth[0] + 0.2, top - 1.1, "above the truth: no lower bound")
     ends = []
-    for name, (colour, dash, label) in shown.items():
+    for name, (colour, dash, label) in styles.items():
         across, heights = numbers(series[name], "information_nats"), numbers(series[name], "estimate_nats")
         axes.plot(across, heights, color=SERIES[colour], linestyle=dash, marker="o", markersize=3)
         ends.append((heights[-1], label, SERIES[colour]))

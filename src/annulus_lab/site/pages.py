@@ -32,14 +32,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """The pages, the files that they link, and the report."""
     root = Path(config.config_file_path).parent
     made = papers.pages(root) | reference.pages()
-    found = {path.relative_to(root).as_posix() for pattern in PAGES for path in root.glob(pattern)}
-    linked = {target for name in found if name.endswith(".md") for target in _targets(root, name)}
-    for name in sorted(found | {name for name in linked if (root / name).is_file()}):
+    sources = {path.relative_to(root).as_posix() for pattern in PAGES for path in root.glob(pattern)}
+    linked = {target for name in sources if name.endswith(".md") for target in _targets(root, name)}
+    for name in sorted(sources | {name for name in linked if (root / name).is_file()}):
         files.append(File(name, str(root), config.site_dir, config.use_directory_urls))
     for name, text in made.items():
         files.append(File.generated(config, name, content=text))
     files.append(File.generated(config, "report.html", content=report(root / config.extra["report"])))
-    config.nav = listed(config.nav, sorted([*found, *made]))
+    config.nav = listed(config.nav, sorted([*sources, *made]))
     return files
 
 

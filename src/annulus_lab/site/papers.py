@@ -27,13 +27,13 @@ def pages(root: Path) -> dict[str, str]:
         InputError: when params.yaml or a study's cannot be read.
     """
     metrics = Metrics(root)
-    found, tables = verdicts(metrics), {comparison.table.id: comparison for comparison in compare(metrics)}
+    claim_verdicts, tables = verdicts(metrics), {comparison.table.id: comparison for comparison in compare(metrics)}
     rules = {claim.id: claim for claim in CLAIMS}
-    numbers = {each.id: numbers_of(rules[each.id], each, metrics, tables) for each in found}
+    numbers = {verdict.id: numbers_of(rules[verdict.id], verdict, metrics, tables) for verdict in claim_verdicts}
     presets = Presets(root, scale="paper")
     return {
         f"papers/{paper.key}.md": _page(root, paper, numbers, presets)
-        for paper in papers_of(tables.values(), found, table_commands(root))
+        for paper in papers_of(tables.values(), claim_verdicts, table_commands(root))
     }
 
 

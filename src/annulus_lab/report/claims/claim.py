@@ -60,12 +60,12 @@ class Claim:
         Raises:
             RuleFault: for a number that is not finite, a division by zero, lists of unlike length.
         """
-        found = rule(**{name: _term(name, numbers[name]) for name in inspect.signature(rule).parameters})
-        if not isinstance(found.value, Truth):
+        term = rule(**{name: _term(name, numbers[name]) for name in inspect.signature(rule).parameters})
+        if not isinstance(term.value, Truth):
             raise TypeError(
-                f"{self.id}: {found.text} is a list or a number; a rule ends with one comparison, .all() or .any()"
+                f"{self.id}: {term.text} is a list or a number; a rule ends with one comparison, .all() or .any()"
             )
-        return found.value
+        return term.value
 
     def is_own(self, setting: PaperSetting) -> bool:
         """True for the paper's own data and scale, where a size is decided."""

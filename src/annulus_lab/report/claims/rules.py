@@ -83,14 +83,14 @@ class Term:
 
     def __invert__(self) -> "Term":
         text = f"not {self.within(NOT)}"
-        return Term(text, _each(Truth.negated, text, self), NOT)
+        return Term(text, _elementwise(Truth.negated, text, self), NOT)
 
     def __bool__(self) -> bool:
         raise TypeError(f"{self.text} may be undecided; write & | ~ for and, or, not, `between` for a < b < c")
 
     def __abs__(self) -> "Term":
         text = f"abs({self.text})"
-        return Term(text, _each(lambda one: ClaimNumber(abs(one.value), one.half, one.smallest), text, self))
+        return Term(text, _elementwise(lambda one: ClaimNumber(abs(one.value), one.half, one.smallest), text, self))
 
     def between(self, above: Operand, *, below: Operand | None = None, at_most: Operand | None = None) -> "Term":
         """above < self < below, or above < self <= at_most."""
@@ -103,10 +103,10 @@ class Term:
         """True if each interval holds the paper's printed number, one for each place of a list."""
         listed = isinstance(self.value, list)
         sides = Term("printed", [ClaimNumber(one) for one in printed] if listed else ClaimNumber(printed[0]))
-        truths = _each(near, f"{self.text} ~ printed", self, sides)
-        shown = ", ".join(constant(one).text for one in printed)
+        truths = _elementwise(near, f"{self.text} ~ printed", self, sides)
+        constants = ", ".join(constant(one).text for one in printed)
         return Term(
-            f"{self.within(SUM)} ~ {f'({shown})' if len(printed) > 1 else shown}",
+            f"{self.within(SUM)} ~ {f'({constants})' if len(printed) > 1 else constants}",
             every(truths) if listed and truths is not None else truths,
             COMPARISON,
         )
@@ -185,7 +185,7 @@ def log(number: Operand) -> Term:
     """The natural logarithm."""
     number = constant(number)
     text = f"log({number.text})"
-    return Term(text, _each(lambda one: ClaimNumber(math.log(one.value), one.half / one.value), text, number))
+    return Term(text, _elementwise(lambda one: ClaimNumber(math.log(one.value), one.half / one.value), text, number))
 
 
 def largest(*numbers: Operand) -> Term:
@@ -201,7 +201,7 @@ def smallest(*numbers: Operand) -> Term:
 def _of_several(name: str, function: Callable[..., ClaimNumber], numbers: tuple[Operand, ...]) -> Term:
     terms = [constant(number) for number in numbers]
     text = f"{name}({', '.join(term.text for term in terms)})"
-    return Term(text, _each(function, text, *terms))
+    return Term(text, _elementwise(function, text, *terms))
 
 
 def _second(values: list[ClaimNumber]) -> ClaimNumber:
@@ -219,10 +219,10 @@ def _inner(values: list[ClaimNumber]) -> list[ClaimNumber]:
 def _joined(left: Term, sign: str, other: Operand, binds: int, function: Callable[..., Any]) -> Term:
     right = constant(other)
     text = left.within(binds) + sign + right.within(binds + 1)
-    return Term(text, _each(function, text, left, right), binds)
+    return Term(text, _elementwise(function, text, left, right), binds)
 
 
-def _each(function: Callable[..., Any], text: str, *sides: Term) -> Any:
+def _elementwise(function: Callable[..., Any], text: str, *sides: Term) -> Any:
     """The function element by element; a single number goes with every element. None where a side has no value.
 
     Raises:
@@ -232,8 +232,8 @@ def _each(function: Callable[..., Any], text: str, *sides: Term) -> Any:
         return None
     lengths = {side.text: len(side.value) for side in sides if isinstance(side.value, list)}
     if len(set(lengths.values())) > 1:
-        told = " and ".join(f"{side} has {length} values" for side, length in lengths.items())
-        raise RuleFault(f"{text}: {told}")
+        lists = " and ".join(f"{side} has {length} values" for side, length in lengths.items())
+        raise RuleFault(f"{text}: {lists}")
     length = max(lengths.values(), default=1)
     columns = [side.value if isinstance(side.value, list) else [side.value] * length for side in sides]
     try:

@@ -59,7 +59,7 @@ class MetricColumn:
         if (self.interval, self.std) != (None, None):
             half, smallest = self._halves(metrics), SMALLEST_EFFECT if self.column.endswith("_percent") else 0.0
             if isinstance(value, list):
-                value = [ClaimNumber(*each, smallest) for each in zip(value, half, strict=True)]
+                value = [ClaimNumber(*pair, smallest) for pair in zip(value, half, strict=True)]
             else:
                 value = ClaimNumber(value, half, smallest)
         return value, read_setting(metrics, self.file, metrics.matching(self.file, self.where)[0])
@@ -132,8 +132,8 @@ class Differences:
         ]
         lacking = [row for row in rows if row.here is None]
         if lacking or not rows:
-            told = ", ".join(f"{name} {value}" for name, value in (lacking[0].labels if lacking else wanted).items())
-            raise Missing(str(comparison.file), comparison.command, told)
+            labels = ", ".join(f"{name} {value}" for name, value in (lacking[0].labels if lacking else wanted).items())
+            raise Missing(str(comparison.file), comparison.command, labels)
         return rows
 
 

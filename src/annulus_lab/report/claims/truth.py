@@ -81,8 +81,8 @@ def some(truths: Iterable[Truth]) -> Truth:
 
 
 def _of_parts(truths: list[Truth]) -> Literal["", "part", "all"]:
-    found = {truth.no_effect for truth in truths}
-    return "all" if found == {"all"} else "part" if found - {""} else ""
+    effects = {truth.no_effect for truth in truths}
+    return "all" if effects == {"all"} else "part" if effects - {""} else ""
 
 
 class RuleFault(Exception):

@@ -118,7 +118,7 @@ def verdict(claim: Claim, metrics: Metrics, tables: Mapping[str, Comparison]) ->
         where=claim.where,
         verdict=kind,
         rule=text(claim.rules[0]),
-        numbers=shown(numbers),
+        numbers=page_numbers(numbers),
         reason=reason,
         command=next((metrics.command(selector.file) for selector in claim.values.values()), None),
         setting=made,
@@ -141,33 +141,36 @@ def _decided(claim: Claim, truth: Truth) -> tuple[Kind, str | None]:
     return kind, part if truth.no_effect else None
 
 
-def counted(found: Sequence[Verdict]) -> str:
+def counted(results: Sequence[Verdict]) -> str:
     """Claims by verdict, in words: directions, sizes, and the checks that are no paper's claims."""
-    parts = [("directions", _kinds(found))]
+    parts = [("directions", _kinds(results))]
     for own, where in ((True, "sizes on the papers' own data and scale"), (False, "sizes elsewhere, as information")):
-        parts.append((where, Counter(each.size for each in found if each.own == own and each.size and not each.ours)))
-    parts.append(("checks of our own", Counter(each.verdict for each in found if each.ours)))
+        sizes = [verdict.size for verdict in results if verdict.own == own and verdict.size and not verdict.ours]
+        parts.append((where, Counter(sizes)))
+    parts.append(("checks of our own", Counter(verdict.verdict for verdict in results if verdict.ours)))
     order = [*VERDICTS, *get_args(Size)]
-    told = {where: sorted(tally.items(), key=lambda item: order.index(item[0])) for where, tally in parts}
-    return "; ".join(f"{where}: {', '.join(f'{n} {kind}' for kind, n in each)}" for where, each in told.items() if each)
+    tallies = {where: sorted(tally.items(), key=lambda item: order.index(item[0])) for where, tally in parts}
+    return "; ".join(
+        f"{where}: {', '.join(f'{n} {kind}' for kind, n in counts)}" for where, counts in tallies.items() if counts
+    )
 
 
-def table(found: Sequence[Verdict]) -> list[list[str]]:
+def table(results: Sequence[Verdict]) -> list[list[str]]:
     """Both counts by paper, with a heading and a last row for all; checks of our own are left out."""
     kinds = [kind for kind in VERDICTS if kind not in ("refuted in size", "broken")]
     sizes = {f"size {size}{where}": (own, size) for own, where in ((True, ""), (False, ", elsewhere"))
              for size in ("held", "refuted")}  # fmt: skip
     rows = [["paper", *kinds, *sizes]]
-    for name in [*dict.fromkeys(verdict.paper for verdict in found), "all"]:
-        of = [verdict for verdict in found if name in (verdict.paper, "all")]
-        tally = _kinds(of) + Counter((each.own, each.size) for each in of if not each.ours)
+    for name in [*dict.fromkeys(verdict.paper for verdict in results), "all"]:
+        of = [verdict for verdict in results if name in (verdict.paper, "all")]
+        tally = _kinds(of) + Counter((verdict.own, verdict.size) for verdict in of if not verdict.ours)
         rows.append([name, *(str(tally[kind]) for kind in [*kinds, *sizes.values()])])
     return rows
 
 
-def _kinds(found: Sequence[Verdict]) -> Counter:
+def _kinds(results: Sequence[Verdict]) -> Counter:
     """The papers' claims of a direction by verdict."""
-    return Counter(verdict.verdict for verdict in found if verdict.directed and not verdict.ours)
+    return Counter(verdict.verdict for verdict in results if verdict.directed and not verdict.ours)
 
 
 def seen(claim: Claim, truth: Truth) -> str:
@@ -182,9 +185,9 @@ def seen(claim: Claim, truth: Truth) -> str:
     return f"its interval is ± {truth.seen:.2g}{unit}"
 
 
-def shown(numbers: Mapping[str, Value]) -> dict[str, float | list[float]]:
+def page_numbers(numbers: Mapping[str, Value]) -> dict[str, float | list[float]]:
     """The numbers, and half of the interval of those that have one, to the digits that the page shows."""
-    found: dict[str, float | list[float]] = {}
+    by_name: dict[str, float | list[float]] = {}
     for name, value in numbers.items():
         listed = value if isinstance(value, list) else [value]
         columns = {name: [one.value if isinstance(one, ClaimNumber) else one for one in listed]}
@@ -193,5 +196,5 @@ def shown(numbers: Mapping[str, Value]) -> dict[str, float | list[float]]:
             columns[f"{name}_interval"] = halves
         for column, plain_numbers in columns.items():
             short = [float(f"{one:.{DIGITS}g}") for one in plain_numbers]
-            found[column] = short if isinstance(value, list) else short[0]
-    return found
+            by_name[column] = short if isinstance(value, list) else short[0]
+    return by_name

@@ -33,9 +33,9 @@ from annulus_lab.report.figures.views import (
     against_information,
     colour_spaces,
     distance,
+    flow_probe,
+    generator_probe,
     learned_planes,
-    of_flows,
-    of_generators,
     spirals,
 )
 
@@ -116,9 +116,9 @@ def _curve(name: str, title: str, columns: dict[str, str], y: str, file: str, sc
 def comparisons(rows: Sequence[Row], file: str) -> list[Plot]:
     """The comparison figure of a study's table, one plot for each table of the papers of which a row was run."""
     plots, study = [], file.partition("/")[0]
-    for table, shown in compared(rows).items():
+    for table, table_rows in compared(rows).items():
         title = f"Linear probe, gain over {base_of(rows, table)}"
-        if shown:
+        if table_rows:
             name = f"gain.{study}.{table}"
             plots.append(Plot(name, title, "comparison", (file,), partial(gains, table=table), table))
     return plots
@@ -182,10 +182,10 @@ PLOTS = [
          "the printed learning rate, uniform negatives at first. Estimates of 0 and less have no place on the axis."),
     Plot("infomin.fig5", "Parts of a colour space as the two views", "papers", ("colour/spaces.csv",), colour_spaces,
          bars=INTERVALS),
-    Plot("infomin.fig8", "Views after random flows", "papers", ("cifar10_view_learning/points.csv",), of_flows,
+    Plot("infomin.fig8", "Views after random flows", "papers", ("cifar10_view_learning/points.csv",), flow_probe,
          bars=INTERVALS),
     Plot("infomin.fig9", "Views that generators make", "papers",
-         ("cifar10_view_learning/points.csv", "cifar10_view_learning/curves.csv"), of_generators, bars=INTERVALS),
+         ("cifar10_view_learning/points.csv", "cifar10_view_learning/curves.csv"), generator_probe, bars=INTERVALS),
     Plot("infomin.table1", "Colourful moving digits: errors by what the views share", "papers",
          ("moving_digits/table.csv",), moving_digits, bars="Filled: the views share the factor that the task asks for. "
          + INTERVALS),

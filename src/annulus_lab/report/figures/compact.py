@@ -34,9 +34,9 @@ def _tag(tag: str, own: dict[str, str]) -> str:
     tag = " ".join(tag.split())
     tag = re.sub(r"font-family: [^;\"]*; ?", "", tag)
     tag = re.sub(r' transform="rotate\(-0 [^)]*\)"', "", tag)
-    tag = re.sub(r' id="([^"]*)"', lambda found: f' id="{own[found[1]]}"' if found[1] in own else "", tag)
-    tag = re.sub(r'(url\(#|href="#)([^")]+)', lambda found: found[1] + own.get(found[2], found[2]), tag)
-    tag = re.sub(r"-?\d+\.\d{2,}", lambda found: f"{float(found[0]):.1f}".removesuffix(".0"), tag)
+    tag = re.sub(r' id="([^"]*)"', lambda match: f' id="{own[match[1]]}"' if match[1] in own else "", tag)
+    tag = re.sub(r'(url\(#|href="#)([^")]+)', lambda match: match[1] + own.get(match[2], match[2]), tag)
+    tag = re.sub(r"-?\d+\.\d{2,}", lambda match: f"{float(match[0]):.1f}".removesuffix(".0"), tag)
     return re.sub(r' d="[^"]*"', lambda path: re.sub(r" ?([MLCQz]) ?", r"\1", path[0]), tag)
 
 

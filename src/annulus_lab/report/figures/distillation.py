@@ -13,15 +13,15 @@ def over_alpha(rows: Rows) -> Figure:
     """Accuracy of CPC's and ML-CPC's students over alpha, between lines of those of the other losses."""
     pairs = grouped(rows, "pair")
     figure, axes = panels(*pairs)
-    for each, found in zip(axes, pairs.values(), strict=True):
-        by_method = grouped(found, "method")
+    for panel, pair in zip(axes, pairs.values(), strict=True):
+        by_method = grouped(pair, "method")
         swept = {label: by_method[name] for name, label in SWEPT.items() if name in by_method}
         if not swept:
             raise ValueError(f"has no rows of {' or '.join(SWEPT)}")
-        curves(each, swept, "alpha", "here_percent", "here_interval_percent")
+        curves(panel, swept, "alpha", "here_percent", "here_interval_percent")
         for name, (label, dashes) in FIXED.items():
             if name in by_method:
-                reference(each, numbers(by_method[name], "here_percent")[0], label, dashes)
+                reference(panel, numbers(by_method[name], "here_percent")[0], label, dashes)
         ticks = sorted({alpha for some in swept.values() for alpha in numbers(some, "alpha")})
-        finish(each, "alpha", "test images, percent", log_x=True, ticks=ticks)
+        finish(panel, "alpha", "test images, percent", log_x=True, ticks=ticks)
     return figure

@@ -80,8 +80,8 @@ def panels(*titles: str) -> tuple[Figure, list[Axes]]:
     figure = Figure(figsize=(WIDE if columns == 1 else WIDER, HIGH * rows), layout="constrained")
     figure.get_layout_engine().set(w_pad=0.12)  # inches, between a panel and its neighbour's label
     axes = [figure.add_subplot(rows, columns, place) for place in range(1, len(titles) + 1)]
-    for each, title in zip(axes, titles, strict=True):
-        each.set_title(plain(title), loc="left")
+    for panel, title in zip(axes, titles, strict=True):
+        panel.set_title(plain(title), loc="left")
     return figure, axes
 
 

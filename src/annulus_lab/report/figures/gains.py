@@ -34,9 +34,9 @@ def compared(rows: Sequence[Row]) -> dict[str, list[Row]]:
     Raises:
         ValueError: when a column is not there.
     """
-    found = {table: [row for row in group if row["verdict"] != "base"]
-             for table, group in grouped(rows, "table").items() if grouped(group, "verdict")}  # fmt: skip
-    return dict(sorted(found.items(), key=lambda item: item[0] == OURS))
+    by_table = {table: [row for row in group if row["verdict"] != "base"]
+                for table, group in grouped(rows, "table").items() if grouped(group, "verdict")}  # fmt: skip
+    return dict(sorted(by_table.items(), key=lambda item: item[0] == OURS))
 
 
 def base_of(rows: Sequence[Row], table: str) -> str:
@@ -55,31 +55,31 @@ def base_of(rows: Sequence[Row], table: str) -> str:
 
 def _is_over(row: Row, base: Row) -> bool:
     for of, digits in (("paper", 1e-6), ("here", 0.02)):
-        accuracy, gain, of_base = (
+        accuracy, gain, base_accuracy = (
             optional(*cell) for cell in ((row, f"{of}_percent"), (row, f"{of}_gain_percent"), (base, f"{of}_percent"))
         )
-        if accuracy is not None and gain is not None and of_base is not None:
-            return abs(accuracy - gain - of_base) < digits
+        if accuracy is not None and gain is not None and base_accuracy is not None:
+            return abs(accuracy - gain - base_accuracy) < digits
     return False
 
 
-def told(rows: Sequence[Row]) -> str:
+def verdict_summary(rows: Sequence[Row]) -> str:
     """Numbers of rows that differ from their base, that stand in all rows together, and that would differ by chance.
 
     Raises:
         ValueError: when a column is not there, or no row is compared.
     """
-    each = _once(rows)
-    if not each:
+    unique = _once(rows)
+    if not unique:
         return "Each has one seed, so no difference has a verdict."
-    return counted([str(row["verdict"]) for row in each], [interval(row, "here_gain_percent") for row in each])
+    return counted([str(row["verdict"]) for row in unique], [interval(row, "here_gain_percent") for row in unique])
 
 
 def counted(words: Sequence[str], differences: Sequence[Interval]) -> str:
     """The verdicts on differences, counted, and read together."""
     better, worse = (words.count(word) for word in TOLD)
     rows = len(words)
-    chance = by_chance(rows, 1 + int(min(each.freedom for each in differences)))
+    chance = by_chance(rows, 1 + int(min(difference.freedom for difference in differences)))
     several = f", and {chance.one_of_ten} or more in one table of ten, since rows share their base" * (
         chance.one_of_ten > 1
     )
@@ -99,9 +99,9 @@ def interval(row: Row, gain: str) -> Interval:
 
 def surviving(rows: Sequence[Row]) -> set[tuple]:
     """The keys (`key_of`) of the rows whose gain survives Holm's correction for all rows of a study."""
-    each = _once(rows)
-    stand = survivors([interval(row, "here_gain_percent") for row in each])
-    return {key_of(row) for row, stands in zip(each, stand, strict=True) if stands}
+    unique = _once(rows)
+    stand = survivors([interval(row, "here_gain_percent") for row in unique])
+    return {key_of(row) for row, stands in zip(unique, stand, strict=True) if stands}
 
 
 def key_of(row: Row) -> tuple:
@@ -114,28 +114,27 @@ def finding(rows: Sequence[Row], images: str) -> str:
     """The rows that differ from their base: a few by name, with the size and the interval of the difference.
 
     Raises:
-        ValueError: as `told`.
+        ValueError: as `verdict_summary`.
     """
-    each = _once(rows)
-    if not each:
+    unique = _once(rows)
+    if not unique:
         return f"On {images} each algorithm has one seed, so no difference has a verdict"
-    named = [f"{row['method']} {VERBS[row['verdict']]} {_size(row)}" for row in each if row["verdict"] in TOLD]
+    named = [f"{row['method']} {VERBS[row['verdict']]} {_size(row)}" for row in unique if row["verdict"] in TOLD]
     if not named:
-        return f"On {images} none of {len(each)} algorithms differs from its base by more than noise"
-    rest = len(each) - len(named)
+        return f"On {images} none of {len(unique)} algorithms differs from its base by more than noise"
+    rest = len(unique) - len(named)
     if len(named) > FEW:
-        better = sum(row["verdict"] == "better" for row in each)
-        return (
-            f"On {images} {better} of {len(each)} gain over their base, {len(named) - better} lose; {rest} within noise"
-        )
+        better = sum(row["verdict"] == "better" for row in unique)
+        worse = len(named) - better
+        return f"On {images} {better} of {len(unique)} gain over their base, {worse} lose; {rest} within noise"
     return f"On {images} {', '.join(named)} points against its base" + (f"; {rest} within noise" if rest else "")
 
 
 def _once(rows: Sequence[Row]) -> list[Row]:
     """The compared rows that have a verdict; one that stands in two tables comes once."""
-    each = [row for part in compared(rows).values() for row in part]
-    found = {key_of(row): row for row in each}.values()
-    return [row for row in found if row["verdict"] not in WITHOUT_VERDICT]
+    repeated = [row for part in compared(rows).values() for row in part]
+    unique = {key_of(row): row for row in repeated}.values()
+    return [row for row in unique if row["verdict"] not in WITHOUT_VERDICT]
 
 
 def _size(row: Row) -> str:
@@ -149,19 +148,19 @@ def gains(rows: Sequence[Row], table: str) -> Figure:
     Raises:
         ValueError: when a column is not there, a gain is no number, or there is no row besides the base.
     """
-    shown = compared(rows).get(table, [])
-    if len(shown) > MOST_METHODS:
-        raise ValueError(f"has {len(shown):,} methods of {table}, at most {MOST_METHODS} are drawn")
-    here = numbers(shown, "here_gain_percent")
-    halves = [optional(row, "here_gain_interval_percent") or 0.0 for row in shown]
-    figure = Figure(figsize=(WIDE, AROUND + ROW * len(shown)), layout="constrained")
+    table_rows = compared(rows).get(table, [])
+    if len(table_rows) > MOST_METHODS:
+        raise ValueError(f"has {len(table_rows):,} methods of {table}, at most {MOST_METHODS} are drawn")
+    here = numbers(table_rows, "here_gain_percent")
+    halves = [optional(row, "here_gain_interval_percent") or 0.0 for row in table_rows]
+    figure = Figure(figsize=(WIDE, AROUND + ROW * len(table_rows)), layout="constrained")
     axes = figure.add_subplot()
     axes.axvline(0, color=INK, linewidth=1)
-    printed = {i: gain for i, row in enumerate(shown) if (gain := optional(row, "paper_gain_percent")) is not None}
+    printed = {i: gain for i, row in enumerate(table_rows) if (gain := optional(row, "paper_gain_percent")) is not None}
     near, limits = _reached(here, halves, list(printed.values()))
     for label, fill, places in (
-        ("here, significant", SERIES[0], [i for i in near if shown[i]["verdict"] in TOLD]),
-        ("here, within noise", GROUND, [i for i in near if shown[i]["verdict"] not in TOLD]),
+        ("here, significant", SERIES[0], [i for i in near if table_rows[i]["verdict"] in TOLD]),
+        ("here, within noise", GROUND, [i for i in near if table_rows[i]["verdict"] not in TOLD]),
     ):
         if places:
             axes.errorbar(
@@ -174,8 +173,8 @@ def gains(rows: Sequence[Row], table: str) -> Figure:
     axes.set_xlim(limits)
     for i in set(range(len(here))) - set(near):
         _beyond(axes, i, here[i], printed.get(i))
-    axes.set_yticks(range(len(shown)), [plain(str(row["method"])) for row in shown])
-    axes.set_ylim(len(shown) - 0.5, -0.5)
+    axes.set_yticks(range(len(table_rows)), [plain(str(row["method"])) for row in table_rows])
+    axes.set_ylim(len(table_rows) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
     axes.set_xlabel("difference to the base, percentage points")
     if axes.get_legend_handles_labels()[0]:

@@ -26,7 +26,7 @@ class Part(NamedTuple):
         """Returns t of each row."""
         return numbers(rows, "value") if self.temperature is None else [self.temperature] * len(rows)
 
-    def of_negatives(self, rows: Sequence[Row]) -> list[float]:
+    def negative_temperatures(self, rows: Sequence[Row]) -> list[float]:
         """Returns the temperature at which the loss of each row weighs its negatives."""
         betas = numbers(rows, "value") if self.hcl else [0.0] * len(rows)
         return [temperature / (1 + beta) for temperature, beta in zip(self.temperatures(rows), betas, strict=True)]
@@ -79,7 +79,7 @@ def law(of: Mapping[str, Part], *files: Sequence[Row]) -> Figure:
     series: dict[str, list[tuple[float, Row]]] = {}
     for part, rows in zip(of.values(), files, strict=True):
         gains = [gain.row for gain in gains_in(rows)]
-        for temperature, row in zip(part.of_negatives(gains), gains, strict=True):
+        for temperature, row in zip(part.negative_temperatures(gains), gains, strict=True):
             series.setdefault(f"{row['series']}{part.behind}", []).append((temperature, row))
     ticks = [temperature for points in series.values() for temperature, _ in points]
     figure, (left, right) = panels("kNN", "linear probe")
@@ -102,7 +102,9 @@ def finding(*files: Sequence[Row]) -> str:
     cold = [row for row, temperature in zip(rows, temperatures, strict=True) if temperature < ONE]
     warm = [row for row, temperature in zip(rows, temperatures, strict=True) if temperature >= ONE]
     parts = [
-        f"at temperatures {where} {ONE:g}, {_told(some)}" for where, some in (("from", warm), ("below", cold)) if some
+        f"at temperatures {where} {ONE:g}, {_in_words(some)}"
+        for where, some in (("from", warm), ("below", cold))
+        if some
     ]
     return f"Rings against uniform negatives, by kNN: {'; '.join(parts)}"
 
@@ -122,15 +124,15 @@ def with_controls(real: Iterable[Sequence[Row]], controls: Mapping[str, Sequence
     Raises:
         ValueError: as `explanation`.
     """
-    of_law, own, own_negatives = _points_of(real), [], []
+    law_points, own, own_negatives = _points_of(real), [], []
     for file, rows in controls.items():
         rings = _rings([rows])
         own += _at_temperatures(rings, CONTROLS[file].temperatures([ring.row for ring in rings]))
-        own_negatives += _at_temperatures(rings, CONTROLS[file].of_negatives([ring.row for ring in rings]))
-    at_one = [point for point in (*of_law, *own) if point.temperature == ONE]
+        own_negatives += _at_temperatures(rings, CONTROLS[file].negative_temperatures([ring.row for ring in rings]))
+    at_one = [point for point in (*law_points, *own) if point.temperature == ONE]
     return (
-        f"With the controls: {separation([*of_law, *own])}. With the temperature of HCL's negatives, t/(1 + beta): "
-        f"{separation([*of_law, *own_negatives])}. The same without law's own points: {separation(own_negatives)}. "
+        f"With the controls: {separation([*law_points, *own])}. With the temperature of HCL's negatives, t/(1 + beta): "
+        f"{separation([*law_points, *own_negatives])}. The same without law's own points: {separation(own_negatives)}. "
         f"Over the {len(at_one)} points at temperature {ONE:g}, the gain's rank correlation with the weight is "
         f"{at_one_temperature(at_one)}"
     )
@@ -176,9 +178,9 @@ def _points(axes: Axes, series: Mapping[str, Sequence[tuple[float, Row]]], evalu
         axes.errorbar(places, heights, bars, capsize=2, elinewidth=0.7, **look)
 
 
-def _told(rows: Sequence[Row]) -> str:
+def _in_words(rows: Sequence[Row]) -> str:
     gains = numbers(rows, "knn_gain_percent")
     words = [str(row["knn_verdict"]) for row in rows]
     least, most = (f"{value:+.1f}" for value in (min(gains), max(gains)))
-    told = [f"{words.count(word)} {word}" for word in TOLD if word in words]
-    return f"{least} to {most} points ({', '.join(told) or 'none told from noise'}, of {len(rows)})"
+    counts = [f"{words.count(word)} {word}" for word in TOLD if word in words]
+    return f"{least} to {most} points ({', '.join(counts) or 'none told from noise'}, of {len(rows)})"

@@ -16,13 +16,13 @@ def moving_digits(rows: Rows) -> Figure:
     """A panel for each task, a point for each row; filled where the views share the task's own factor."""
     figure, axes = panels(*TASKS)
     names = [plain(str(row.get("sharing", ""))) for row in rows]
-    for each, (task, (column, half, unit)) in zip(axes, TASKS.items(), strict=True):
+    for panel, (task, (column, half, unit)) in zip(axes, TASKS.items(), strict=True):
         for place, (name, row, value) in enumerate(zip(names, rows, numbers(rows, column), strict=True)):
             fill = SERIES[0] if task in name.split(" + ") else "none"
             error = optional(row, half) or 0.0
-            each.errorbar([value], [-place], xerr=[error], fmt="o", color=SERIES[0], markerfacecolor=fill, capsize=2.5)
-        each.set_yticks([-place for place in range(len(names))], names)
-        each.set_xlim(left=0)
-        each.set_xlabel(unit)
-        each.set_ylabel("the views share")
+            panel.errorbar([value], [-place], xerr=[error], fmt="o", color=SERIES[0], markerfacecolor=fill, capsize=2.5)
+        panel.set_yticks([-place for place in range(len(names))], names)
+        panel.set_xlim(left=0)
+        panel.set_xlabel(unit)
+        panel.set_ylabel("the views share")
     return figure

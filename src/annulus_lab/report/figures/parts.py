@@ -13,7 +13,7 @@ PANELS = {"knn": "kNN", "linear": "linear probe"}
 LOGARITHMIC = 4  # from so many times the least value on, the axis is logarithmic
 
 
-def of_part(study: str, part: str, rows: Sequence[Row], label: str) -> Plot | None:
+def part_plot(study: str, part: str, rows: Sequence[Row], label: str) -> Plot | None:
     """The figure of STUDY/PART.csv, whose rows these are; none where the values that are swept have no order.
 
     `label` names the values. Without a sweep the figure is of STUDY/PART_figure.csv, over the epochs.
@@ -40,7 +40,7 @@ def over_values(rows: Sequence[Row], label: str) -> Figure:
     across = numbers(rows, "value")
     logarithmic = min(across) > 0 and max(across) >= LOGARITHMIC * min(across)
     figure, axes = panels(*PANELS.values())
-    for each, measure in zip(axes, PANELS, strict=True):
-        curves(each, grouped(rows, "series"), "value", f"{measure}_top1_percent", f"{measure}_top1_interval_percent")
-        finish(each, label, "accuracy, percent", logarithmic, ticks=across if logarithmic else ())
+    for panel, measure in zip(axes, PANELS, strict=True):
+        curves(panel, grouped(rows, "series"), "value", f"{measure}_top1_percent", f"{measure}_top1_interval_percent")
+        finish(panel, label, "accuracy, percent", logarithmic, ticks=across if logarithmic else ())
     return figure

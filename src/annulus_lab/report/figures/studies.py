@@ -73,9 +73,9 @@ def geometry(rows: Rows) -> Figure:
     if not names:
         raise ValueError("has none of the columns alignment, uniformity, tolerance, effective_rank, staleness")
     figure, axes = panels(*(title for title, _ in names.values()))
-    for each, (name, (_, unit)) in zip(axes, names.items(), strict=True):
-        _over_epochs(each, rows, {name: name}, 1.0)
-        finish(each, "epoch", unit)
+    for panel, (name, (_, unit)) in zip(axes, names.items(), strict=True):
+        _over_epochs(panel, rows, {name: name}, 1.0)
+        finish(panel, "epoch", unit)
     return figure
 
 
@@ -136,11 +136,13 @@ def binary_values(rows: Rows) -> Figure:
     bounds = grouped(rows, "bound")
     figure, axes = panels(*bounds)
     truth = max(numbers(rows, "information_nats"))
-    for each, group in zip(axes, bounds.values(), strict=True):
-        curves(each, {f"alpha {alpha}": points for alpha, points in grouped(group, "alpha").items()}, "m", "value_nats")
-        reference(each, truth, "log 2, true")
-        each.set_ylim(0, 2 * truth)
-        finish(each, "m, classes per positive", "estimate, nats", log_x=True, ticks=numbers(rows, "m"))
+    for panel, group in zip(axes, bounds.values(), strict=True):
+        curves(
+            panel, {f"alpha {alpha}": points for alpha, points in grouped(group, "alpha").items()}, "m", "value_nats"
+        )
+        reference(panel, truth, "log 2, true")
+        panel.set_ylim(0, 2 * truth)
+        finish(panel, "m, classes per positive", "estimate, nats", log_x=True, ticks=numbers(rows, "m"))
     return figure
 
 
@@ -151,9 +153,9 @@ def binary_errors(rows: Rows) -> Figure:
     if not groups:
         raise ValueError(f"has no rows of {' or '.join(COMPARED.values())}")
     figure, axes = panels("bias", "variance")
-    for each, column, unit in zip(axes, ("bias_nats", "variance"), ("bias, nats", "variance, nats²"), strict=True):
-        curves(each, groups, "m", column)
-        finish(each, "m, classes per positive", unit, log_x=True, ticks=numbers(rows, "m"))
+    for panel, column, unit in zip(axes, ("bias_nats", "variance"), ("bias, nats", "variance, nats²"), strict=True):
+        curves(panel, groups, "m", column)
+        finish(panel, "m, classes per positive", unit, log_x=True, ticks=numbers(rows, "m"))
     return figure
 
 
@@ -164,11 +166,11 @@ def ideal(rows: Rows) -> Figure:
     parts = {"with a ceiling": capped, "without": [row for row in rows if row.get("ceiling_nats") == ""]}
     parts = {title: part for title, part in parts.items() if part}
     figure, axes = panels(*parts)
-    for each, part in zip(axes, parts.values(), strict=True):
-        curves(each, grouped(part, "series"), "information_nats", "estimate_nats", "std_nats")
+    for panel, part in zip(axes, parts.values(), strict=True):
+        curves(panel, grouped(part, "series"), "information_nats", "estimate_nats", "std_nats")
         across = sorted(set(numbers(rows, "information_nats")))
-        each.plot(across, across, color=INK, linewidth=1, linestyle=(0, (2, 2)), label="true")
-        finish(each, "true information, nats", "estimate, nats")
+        panel.plot(across, across, color=INK, linewidth=1, linestyle=(0, (2, 2)), label="true")
+        finish(panel, "true information, nats", "estimate, nats")
     return figure
 
 
@@ -177,20 +179,20 @@ def staircase(rows: Rows) -> Figure:
     bounds = grouped(rows, "bound")
     figure, axes = panels(*bounds)
     top = max(numbers(rows, "information_nats"))
-    for each, group in zip(axes, bounds.values(), strict=True):
+    for panel, group in zip(axes, bounds.values(), strict=True):
         for name, points in grouped(group, "alpha").items():
             look = looks(grouped(rows, "alpha"))[name]
             look = {"color": look["color"], "linestyle": look["linestyle"], "linewidth": 1.1}
-            each.plot(
+            panel.plot(
                 numbers(points, "iteration"),
                 numbers(points, "estimate_nats"),
                 label=f"alpha {plain(name)}",
                 **look,
             )
         truth = dict(zip(numbers(group, "iteration"), numbers(group, "information_nats"), strict=True))
-        each.plot(list(truth), list(truth.values()), color=INK, linewidth=1, label="true")
-        each.set_ylim(-0.5, top * 1.5)  # early or unbounded estimates may leave the picture
-        finish(each, "iteration", "estimate, nats")
+        panel.plot(list(truth), list(truth.values()), color=INK, linewidth=1, label="true")
+        panel.set_ylim(-0.5, top * 1.5)  # early or unbounded estimates may leave the picture
+        finish(panel, "iteration", "estimate, nats")
     return figure
 
 
@@ -198,13 +200,13 @@ def gaussians(rows: Rows) -> Figure:
     """Estimates over the number of pairs, one line per true information, one panel per method."""
     methods = grouped(rows, "method")
     figure, axes = panels(*methods)
-    for each, group in zip(axes, methods.values(), strict=True):
+    for panel, group in zip(axes, methods.values(), strict=True):
         levels = {f"{name} nats": level for name, level in grouped(group, "information_nats").items()}
-        curves(each, levels, "pairs", "estimate_nats", "std_over_seeds_nats")
+        curves(panel, levels, "pairs", "estimate_nats", "std_over_seeds_nats")
         ceilings = dict(zip(numbers(group, "pairs"), numbers(group, "ceiling_nats"), strict=True))
-        each.plot(list(ceilings), list(ceilings.values()), color=INK, linestyle=(0, (2, 2)), label="ceiling")
-        each.set_ylim(0, max(numbers(rows, "information_nats")) * 1.1)
-        finish(each, "pairs in a batch", "estimate, nats", log_x=True, ticks=list(ceilings))
+        panel.plot(list(ceilings), list(ceilings.values()), color=INK, linestyle=(0, (2, 2)), label="ceiling")
+        panel.set_ylim(0, max(numbers(rows, "information_nats")) * 1.1)
+        finish(panel, "pairs in a batch", "estimate, nats", log_x=True, ticks=list(ceilings))
     return figure
 
 
@@ -212,19 +214,19 @@ def conditional(rows: Rows) -> Figure:
     """NCE and CNCE by the share of closest negatives, by kind of points, below their supremum; on logarithmic axes,
     where estimates of 0 and less have no place."""
     above = [row for row, value in zip(rows, numbers(rows, "estimate_nats"), strict=True) if value > 0]
-    shown = [row for name, group in grouped(above, "variant").items() if name in TOY for row in group]
-    if not shown:
+    toys = [row for name, group in grouped(above, "variant").items() if name in TOY for row in group]
+    if not toys:
         raise ValueError(f"has no estimate above 0 of {' or '.join(TOY)}")
-    panel = grouped(shown, "points")
-    figure, axes = panels(*(f"points: {name}" for name in panel))
-    most = dict(zip(numbers(shown, "percent_closest"), numbers(shown, "supremum_nats"), strict=True))
-    for each, group in zip(axes, panel.values(), strict=True):
+    by_points = grouped(toys, "points")
+    figure, axes = panels(*(f"points: {name}" for name in by_points))
+    most = dict(zip(numbers(toys, "percent_closest"), numbers(toys, "supremum_nats"), strict=True))
+    for panel, group in zip(axes, by_points.values(), strict=True):
         bars = "interval_nats" if all(row.get("interval_nats") != "" for row in group) else ""  # of one seed: none
-        curves(each, grouped(group, "variant"), "percent_closest", "estimate_nats", bars)
-        each.plot(*zip(*sorted(most.items()), strict=True), color=INK, linewidth=1, label="supremum of CNCE")
-        reference(each, max(numbers(rows, "information_nats")), "true")
-        each.set_ylim(1e-7, 0.1)  # farther left the supremum leaves the picture
-        finish(each, "closest negatives kept, percent", "estimate, nats", log_x=True, log_y=True, ticks=list(most))
+        curves(panel, grouped(group, "variant"), "percent_closest", "estimate_nats", bars)
+        panel.plot(*zip(*sorted(most.items()), strict=True), color=INK, linewidth=1, label="supremum of CNCE")
+        reference(panel, max(numbers(rows, "information_nats")), "true")
+        panel.set_ylim(1e-7, 0.1)  # farther left the supremum leaves the picture
+        finish(panel, "closest negatives kept, percent", "estimate, nats", log_x=True, log_y=True, ticks=list(most))
     return figure
 
 

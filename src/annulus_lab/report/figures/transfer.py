@@ -12,14 +12,14 @@ def transfer(rows: Rows) -> Figure:
     """A panel for each protocol, a line for each target: the gains over each other variant, with their intervals."""
     figure, axes = panels(*PROTOCOLS.values())
     groups, targets = grouped(rows, "over"), list(grouped(rows, "target"))
-    for each, protocol in zip(axes, PROTOCOLS, strict=True):
+    for panel, protocol in zip(axes, PROTOCOLS, strict=True):
         for shift, (name, look) in enumerate(looks(groups).items()):
             gains = numbers(groups[name], f"{protocol}_gain_percent")
             halves = [optional(row, f"{protocol}_gain_interval_percent") or 0.0 for row in groups[name]]
             places = [-targets.index(str(row["target"])) - 0.2 * shift for row in groups[name]]
             look = look | {"linestyle": "", "label": f"over {plain(name)}"}
-            each.errorbar(gains, places, xerr=halves, capsize=2, **look)
-        each.axvline(0, color=INK, linewidth=0.8)
-        each.set_yticks([-place for place in range(len(targets))], [plain(target) for target in targets])
-        finish(each, "gain, percentage points", "target")
+            panel.errorbar(gains, places, xerr=halves, capsize=2, **look)
+        panel.axvline(0, color=INK, linewidth=0.8)
+        panel.set_yticks([-place for place in range(len(targets))], [plain(target) for target in targets])
+        finish(panel, "gain, percentage points", "target")
     return figure

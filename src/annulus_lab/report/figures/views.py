@@ -39,17 +39,17 @@ def against_information(*files: Rows) -> Figure:
     return figure
 
 
-def of_flows(rows: Rows) -> Figure:
+def flow_probe(rows: Rows) -> Figure:
     """The linear probe over what views share: of an image's channels, and after random flows."""
-    of_kinds = grouped(rows, "learns", "changes")
+    by_kind = grouped(rows, "learns", "changes")
     figure, (axes,) = panels("")
     _over_information(
-        axes, {FLOWS[kind]: some for kind, some in of_kinds.items() if kind in FLOWS}, "linear_top1", LINEAR
+        axes, {FLOWS[kind]: some for kind, some in by_kind.items() if kind in FLOWS}, "linear_top1", LINEAR
     )
     return figure
 
 
-def of_generators(rows: Rows, curves_of: Rows) -> Figure:
+def generator_probe(rows: Rows, curves_of: Rows) -> Figure:
     """The linear probe over what views share, by what their generator learns; and how the generators learned."""
     groups = {name: some for name, some in grouped(rows, "learns").items() if name != "nothing"}
     figure, (left, right) = panels("encoders on the views", "generators while they learn")
@@ -120,11 +120,11 @@ def learned_planes(rows: Rows) -> Figure:
     """Some unseen points in the learned plane of the first seed, by noise; a colour for each spiral."""
     groups = grouped(rows, "noise")
     figure, axes = panels(*(f"noise {noise}" for noise in groups))
-    for each, points in zip(axes, groups.values(), strict=True):
+    for panel, points in zip(axes, groups.values(), strict=True):
         for spiral, every in grouped(points, "spiral").items():
             on = every[:: -(-len(every) // MOST_POINTS)]
-            each.scatter(
+            panel.scatter(
                 numbers(on, "x"), numbers(on, "y"), s=5, color=SERIES[int(float(spiral))], label=f"spiral {spiral}"
             )
-        finish(each, "first coordinate", "second coordinate")
+        finish(panel, "first coordinate", "second coordinate")
     return figure

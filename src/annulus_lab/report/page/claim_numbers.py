@@ -42,8 +42,8 @@ def numbers_of(claim: Claim, verdict: Verdict, metrics: Metrics, tables: Mapping
         texts = _text(values, half if isinstance(half, list) else [half] * len(values))
         if len(values) == 1 or len(values) > LONGEST:
             ends = dict.fromkeys(number(end, decimals_of(values)) for end in (min(values), max(values)))
-            told = texts[0] if len(values) == 1 else f"{len(values)} values, {' to '.join(ends)}"
-            alone.append((label(name), f"{told} {_unit(selector)}".strip()))
+            summary = texts[0] if len(values) == 1 else f"{len(values)} values, {' to '.join(ends)}"
+            alone.append((label(name), f"{summary} {_unit(selector)}".strip()))
         else:
             at = _keys(selector, metrics, tables, len(values))
             groups.setdefault(at, []).append((Column(label(name), _unit(selector)), texts))

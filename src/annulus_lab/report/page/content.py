@@ -29,17 +29,17 @@ from annulus_lab.report.page.sections import (
     Map,
     Shown,
     by_seed,
+    current_metrics,
     drawings,
     embedding_map,
     figure,
     flat,
     gains,
     grids,
-    of_this_run,
     part,
     when_samplers_help,
 )
-from annulus_lab.report.page.seed_tables import of_summary
+from annulus_lab.report.page.seed_tables import summary_table
 from annulus_lab.report.page.sheets import Sheet, sheets
 from annulus_lab.report.papers.comparison import Comparison, compare
 from annulus_lab.report.papers.metrics import Broken, Metrics
@@ -48,12 +48,12 @@ from annulus_lab.report.papers.tables import (
     Cell,
     Column,
     Table,
+    comparison_table,
     named,
     numeric,
-    of_comparison,
-    of_values,
     setting_of,
     valued,
+    values_table,
 )
 from annulus_lab.report.presets.overview import Commands, table_commands
 
@@ -128,37 +128,39 @@ class PageContent:
     @property
     def tables_run(self) -> str:
         """The papers' tables of which a number was measured here, in words."""
-        each = [one.comparison.status for paper in self.papers for one in paper.tables]
-        return f"{each.count('run')} of {len(each)} have numbers from here"
+        statuses = [one.comparison.status for paper in self.papers for one in paper.tables]
+        return f"{statuses.count('run')} of {len(statuses)} have numbers from here"
 
 
 def _gain(metrics: Metrics, about: Context) -> HeadlineGain | Empty:
     """The first section, or why there is none, and how it is made in this checkout."""
     if about.outdated:
         return Empty(about.outdated[0])
-    found = part(lambda: gain(metrics), metrics, FILE)
-    if not isinstance(found, Empty) or found.command is None:
-        return found
+    headline = part(lambda: gain(metrics), metrics, FILE)
+    if not isinstance(headline, Empty) or headline.command is None:
+        return headline
     if about.choices.get("sampler") == "uniform":
         return Empty("the main line's own negatives are uniform, so it gains nothing over them")
     if about.changed_files or not about.commit:
-        return replace(found, reason=f"{found.reason}; commit first, since `make restore` goes back to the commit")
-    return found
+        return replace(
+            headline, reason=f"{headline.reason}; commit first, since `make restore` goes back to the commit"
+        )
+    return headline
 
 
 def gather(root: Path, now: datetime) -> PageContent:
     """Everything that exists under `root`, as of now."""
     metrics = Metrics(root)
-    found = verdicts(metrics)
+    claim_verdicts = verdicts(metrics)
     comparisons = {comparison.table.id: comparison for comparison in compare(metrics)}
     claims = {claim.id: claim for claim in CLAIMS}
-    shown = [figure(plot, metrics, found) for plot in PLOTS]
-    sections = {name: [figure for figure in shown if figure.plot.section == name] for name in
+    figures = [figure(plot, metrics, claim_verdicts) for plot in PLOTS]
+    sections = {name: [figure for figure in figures if figure.plot.section == name] for name in
                 ("papers", "curves", "diagnostics")}  # fmt: skip
-    tally = Counter(verdict.verdict for verdict in found)
+    tally = Counter(verdict.verdict for verdict in claim_verdicts)
     about = context(root, now)
     map_ = embedding_map(metrics)
-    bound = next(shown for shown in sections["curves"] if shown.plot.name == "curve.bound")
+    bound = next(curve for curve in sections["curves"] if curve.plot.name == "curve.bound")
     return PageContent(
         context=about,
         own=own_images(metrics, map_, bound),
@@ -171,21 +173,23 @@ def gather(root: Path, now: datetime) -> PageContent:
         drawings=drawings(root),
         map=map_,
         main_setting=str(read_setting(metrics, "summary.csv")) if processors(metrics) else None,
-        headline=part(lambda: of_summary(metrics.rows("summary.csv")), metrics, "summary.csv"),
+        headline=part(lambda: summary_table(metrics.rows("summary.csv")), metrics, "summary.csv"),
         main=[
             *(by_seed(metrics, name, caption) for name, caption in MAIN.items()),
             flat(metrics, "main/prepare.json", "Images"),
         ],
         runs=_runs(metrics),
         confusion=part(
-            lambda: confusion(of_this_run(metrics, "main/confusion.csv").rows("main/confusion.csv", MOST_IMAGES)),
+            lambda: confusion(current_metrics(metrics, "main/confusion.csv").rows("main/confusion.csv", MOST_IMAGES)),
             metrics,
             "main/confusion.csv",
         ),
         speed=_speed(metrics),
-        verdicts=found,
-        numbers={each.id: numbers_of(claims[each.id], each, metrics, comparisons) for each in found},
-        papers=papers_of(comparisons.values(), found, _table_commands(root)),
+        verdicts=claim_verdicts,
+        numbers={
+            verdict.id: numbers_of(claims[verdict.id], verdict, metrics, comparisons) for verdict in claim_verdicts
+        },
+        papers=papers_of(comparisons.values(), claim_verdicts, _table_commands(root)),
         figures=sections["papers"],
         theorems=flat(metrics, "estimators/theorems.json", "Theorems on toys of known information"),
         curves=sections["curves"],
@@ -227,42 +231,44 @@ def _table_commands(root: Path) -> Mapping[str, Commands]:
 
 
 def papers_of(
-    comparisons: Iterable[Comparison], found: Sequence[Verdict], commands: Mapping[str, Commands]
+    comparisons: Iterable[Comparison], claim_verdicts: Sequence[Verdict], commands: Mapping[str, Commands]
 ) -> list[Paper]:
     """Each paper, with its tables and what became of its claims."""
     papers: dict[str, Paper] = {}
-    ordered = sorted(found, key=lambda verdict: VERDICTS.index(verdict.verdict))
+    ordered = sorted(claim_verdicts, key=lambda verdict: VERDICTS.index(verdict.verdict))
     for comparison in comparisons:
         key = comparison.table.id.partition(".")[0]
         claims = [verdict for verdict in ordered if verdict.paper == key]
         paper = papers.setdefault(key, Paper(key, comparison.table.paper, [], claims))
-        about = [verdict for verdict in found if comparison.table.id in verdict.where]
+        about = [verdict for verdict in claim_verdicts if comparison.table.id in verdict.where]
         empty = None
         if comparison.reason is not None:
             empty = Empty(comparison.reason, comparison.command, comparison.status == "broken")
         own = commands.get(comparison.table.id)
-        paper.tables.append(Compared(comparison, of_comparison(comparison), setting_of(comparison), about, empty, own))
+        paper.tables.append(
+            Compared(comparison, comparison_table(comparison), setting_of(comparison), about, empty, own)
+        )
     return list(papers.values())
 
 
 def _runs(metrics: Metrics) -> Table | None:
     """Other runs of the main line whose headlines are in git, a row each; of broken ones the last section tells."""
-    found = {path.stem: values for path, values in _folder(metrics, "runs")}
-    if not found:
+    runs = {path.stem: values for path, values in _folder(metrics, "runs")}
+    if not runs:
         return None
-    names = list(dict.fromkeys(name for values in found.values() for name in values))
-    rows = [[Cell(run), *(valued(name, values.get(name)) for name in names)] for run, values in found.items()]
+    names = list(dict.fromkeys(name for values in runs.values() for name in values))
+    rows = [[Cell(run), *(valued(name, values.get(name)) for name in names)] for run, values in runs.items()]
     heads = [Column("run", numeric=False), *(Column(*named(name)) for name in names)]
     return Table("Other runs kept in git, metrics/runs/", heads, rows)
 
 
 def _speed(metrics: Metrics) -> list[Table]:
-    return [of_values(f"metrics/benchmarks/{p.name}", values) for p, values in _folder(metrics, "benchmarks")]
+    return [values_table(f"metrics/benchmarks/{p.name}", values) for p, values in _folder(metrics, "benchmarks")]
 
 
 def _folder(metrics: Metrics, folder: str) -> Iterator[tuple[Path, dict[str, object]]]:
     """The JSON files of a folder of metrics/ that are whole."""
     for path in sorted((metrics.root / "metrics" / folder).glob("*.json")):
         name = f"{folder}/{path.name}"
-        if not isinstance(part(lambda name=name: of_values("", metrics.values(name)), metrics, name), Empty):
+        if not isinstance(part(lambda name=name: values_table("", metrics.values(name)), metrics, name), Empty):
             yield path, metrics.values(name)

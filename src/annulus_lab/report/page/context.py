@@ -79,17 +79,17 @@ def context(root: Path, now: datetime) -> Context:
         parameters = _parameters(params)
     except InputError as error:
         faults.append(_within(root, str(error)))
-    found = stage_records(root)
+    records = stage_records(root)
     commit = git("rev-parse", "--verify", "-q", "HEAD", folder=root)
     return Context(
         made=_utc(now.timestamp()),
         commit=commit,
         changed_files=len((git("status", "--porcelain", folder=root) or "").splitlines()) if commit else 0,
-        experiment=os.environ.get("DVC_EXP_NAME") or _experiment(found, root),
+        experiment=os.environ.get("DVC_EXP_NAME") or _experiment(records, root),
         choices=choices,
         parameters=parameters,
         studies=[_study(root, path) for path in sorted(root.glob("stages/*/params.yaml"))],
-        stages=_stages(found, root),
+        stages=_stages(records, root),
         faults=faults,
         outdated=outdated(root),
     )
@@ -137,10 +137,10 @@ def _study(root: Path, path: Path) -> StudySetting:
     return StudySetting(name, str(tree.get("scale") or ""), str(dataset or ""), listed)
 
 
-def _stages(found: list[StageRecord], root: Path) -> list[StageRun]:
+def _stages(records: list[StageRecord], root: Path) -> list[StageRun]:
     """One line per stage, in the order in which they ended."""
     together: dict[str, list[StageRecord]] = {}
-    for run in sorted(found, key=lambda run: run.started + run.seconds):
+    for run in sorted(records, key=lambda run: run.started + run.seconds):
         together.setdefault(run.stage.partition("@")[0], []).append(run)
     return [_line(stage, group, root) for stage, group in together.items()]
 
@@ -178,9 +178,9 @@ def _joined(texts: Any) -> str:
     return "; ".join(dict.fromkeys(filter(None, texts)))
 
 
-def _experiment(found: list[StageRecord], root: Path) -> str | None:
+def _experiment(records: list[StageRecord], root: Path) -> str | None:
     """The experiment whose numbers of the main line are here, when it is one."""
-    names = {run.experiment for run in found if run.files and ":" not in run.stage and run.matches(root)}
+    names = {run.experiment for run in records if run.files and ":" not in run.stage and run.matches(root)}
     kept = (git("for-each-ref", "--format=%(refname)", "refs/exps", folder=root) or "").splitlines()
     names &= {ref.rpartition("/")[2] for ref in kept}  # one that was killed before its end is none
     return names.pop() if len(names) == 1 else None

@@ -20,7 +20,7 @@ class HeadlineGain:
     """The sentence, what stands behind it, its figure, and the numbers of the whole comparison."""
 
     sentence: str
-    told: str
+    details: str
     svg: str
     table: Table
 
@@ -53,9 +53,9 @@ def gain(metrics: Metrics) -> HeadlineGain:
             raise OtherRun(
                 f"metrics/{FILE} is of another run than metrics/{SUMMARY}: {name} {head}, not {now.get(name)}"
             )
-    shown = [by_number[name] for name in ACCURACIES if name in by_number]
-    drawn = svg(lambda: differences(shown), "gain.uniform", sentence(leading))
-    return HeadlineGain(sentence(leading), told(leading), drawn, table(rows))
+    accuracies = [by_number[name] for name in ACCURACIES if name in by_number]
+    drawn = svg(lambda: differences(accuracies), "gain.uniform", sentence(leading))
+    return HeadlineGain(sentence(leading), details(leading), drawn, table(rows))
 
 
 def sentence(row: Row) -> str:
@@ -70,7 +70,7 @@ def sentence(row: Row) -> str:
     return f"{sampler} against uniform ones: {sign}{size} points of linear-probe accuracy, {row['verdict']}"
 
 
-def told(row: Row) -> str:
+def details(row: Row) -> str:
     """What was measured, on how many seeds and images."""
     head, base, seeds, images = (numbers([row], name)[0] for name in ("head", "base", "seeds", "test_images"))
     of = f"{number(images)} test images of {row['dataset']}, scale {row['scale']}"
@@ -89,8 +89,8 @@ def differences(rows: Sequence[Row]) -> Figure:
     axes.axvline(0, color=INK, linewidth=1)
     for place, row in enumerate(rows):
         seeds = [value for name, value in row.items() if name.startswith("seed") and name != "seeds"]
-        of_seeds = [float(value) for value in seeds if isinstance(value, float)]
-        axes.plot(of_seeds, [place + 0.24] * len(of_seeds), linestyle="none", marker="o", markersize=3, color=SERIES[0],
+        dots = [float(value) for value in seeds if isinstance(value, float)]
+        axes.plot(dots, [place + 0.24] * len(dots), linestyle="none", marker="o", markersize=3, color=SERIES[0],
                   alpha=0.6, label="each seed")  # fmt: skip
         axes.errorbar(
             [numbers([row], "difference")[0]], [place], xerr=[optional(row, "interval") or 0.0], linestyle="none",

@@ -11,8 +11,8 @@ from annulus_lab.pipeline.projects import metrics_path
 from annulus_lab.report.claims.verdicts import CLAIMS
 from annulus_lab.report.figures.catalogue import LAWS, PLOTS
 from annulus_lab.report.figures.gains import GENERATED, LONG, REAL, WITHOUT_VERDICT, counted, interval
-from annulus_lab.report.figures.parts import of_part
-from annulus_lab.report.page.part_tables import of_measurements, of_points
+from annulus_lab.report.figures.parts import part_plot
+from annulus_lab.report.page.part_tables import measurements_table, points_table
 from annulus_lab.report.page.sections import Empty, Gains, Shown, figure, gains, part
 from annulus_lab.report.papers.comparison import load_measured
 from annulus_lab.report.papers.metrics import Metrics, Row
@@ -26,7 +26,7 @@ from annulus_lab.studies.shared.study import study_content
 class FurtherPart:
     """A part's gains and further measurements, and its figure where it has one."""
 
-    told: str
+    verdict_summary: str
     gains: Table
     measurements: Table
     figure: Shown | None
@@ -43,23 +43,23 @@ class FurtherStudy:
 
 def further_studies(metrics: Metrics) -> list[FurtherStudy]:
     """Every study of stages/ with such parts or rows; one with an unreadable params.yaml is the context's fault."""
-    studies, shown = [], _shown_elsewhere()
+    studies, elsewhere = [], _files_elsewhere()
     for path in sorted(metrics.root.glob("stages/*/params.yaml")):
         study = path.parent.name
         try:
             content = study_content(path)
         except InputError:
             continue
-        own = [name for name in _names(content.get("parts")) if not _files(study, name) & shown]
+        own = [name for name in _names(content.get("parts")) if not _files(study, name) & elsewhere]
         table = f"{study}/table.csv"
-        if content.get("of") == "algorithms" and table not in shown:
+        if content.get("of") == "algorithms" and table not in elsewhere:
             studies.append(FurtherStudy(study, {}, gains(metrics, table, f"the images of {study}")))
         elif own:
             studies.append(FurtherStudy(study, {name: _part(metrics, study, name) for name in own}))
     return studies
 
 
-def _shown_elsewhere() -> set[str]:
+def _files_elsewhere() -> set[str]:
     """The files of all claims, tables and figures, and of the report's own sections."""
     claimed = {number.file for claim in CLAIMS for number in claim.values.values()}
     tables = {measured.file for measured in load_measured().values()}
@@ -82,12 +82,12 @@ def _part(metrics: Metrics, study: str, name: str) -> FurtherPart | Empty:
     def make() -> FurtherPart:
         rows = metrics.rows(file)
         label = _swept(stated_of(metrics.root / f"stages/{study}/params.yaml"), name, rows[0])
-        plot = of_part(study, name, rows, label)
+        plot = part_plot(study, name, rows, label)
         about = f"{metrics_path(file)}: {read_setting(metrics, file, rows[0])}"
         return FurtherPart(
-            _told(rows),
-            of_points(f"Accuracies, and gains over the rows of the base, ± 95 %. {about}", rows, label),
-            of_measurements(f"Further numbers, ± 95 %. {about}", rows, label),
+            _verdict_summary(rows),
+            points_table(f"Accuracies, and gains over the rows of the base, ± 95 %. {about}", rows, label),
+            measurements_table(f"Further numbers, ± 95 %. {about}", rows, label),
             figure(plot, metrics, []) if plot else None,
         )
 
@@ -107,7 +107,7 @@ def _swept(stated: Mapping[str, Any], name: str, row: Row) -> str:
     return ", ".join(dict.fromkeys(key.rpartition(".")[2].replace("_", " ") for key in sweep.keys)) if sweep else ""
 
 
-def _told(rows: Sequence[Row]) -> str:
+def _verdict_summary(rows: Sequence[Row]) -> str:
     """The verdicts on the linear probe's differences from the base, counted."""
     words = {row.get("linear_verdict") for row in rows}
     compared = [row for row in rows if row.get("linear_verdict", "base") not in ("base", *WITHOUT_VERDICT)]

@@ -65,6 +65,8 @@ def _unbroken(text: str) -> str:
 
 def _anchors(report: PageContent) -> dict[str, str]:
     """The id of the element that shows a table or figure of the papers, by its id in published.yaml."""
-    tables = {each.comparison.table.id: f"table-{each.comparison.table.id}" for p in report.papers for each in p.tables}
-    figures = [(shown.plot.of or shown.plot.name, f"figure-{shown.plot.name}") for shown in report.figures]
+    tables = {
+        table.comparison.table.id: f"table-{table.comparison.table.id}" for p in report.papers for table in p.tables
+    }
+    figures = [(figure.plot.of or figure.plot.name, f"figure-{figure.plot.name}") for figure in report.figures]
     return dict(reversed(figures)) | tables

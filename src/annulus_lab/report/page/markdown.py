@@ -143,14 +143,14 @@ def _own(own: OwnImages | None) -> list[str]:
     if own is None:
         return []
     pictures = f"Pictures: {code('metrics/main/neighbours.png')}, {code('metrics/main/map.svg')}; all in {code(PAGE)}."
-    return [f"# {safe(own.sentence)}", "\n".join(f"- {ticks(sentence)}" for sentence in own.told), pictures]
+    return [f"# {safe(own.sentence)}", "\n".join(f"- {ticks(sentence)}" for sentence in own.sentences), pictures]
 
 
 def _first(report: PageContent) -> list[str]:
     """The finding as title, its numbers, and of what they are."""
     gain, level = report.gain, "#" if report.own is None else "##"
     if isinstance(gain, HeadlineGain):
-        return [f"{level} {safe(gain.sentence)}", safe(gain.told), _of(report), table(gain.table)]
+        return [f"{level} {safe(gain.sentence)}", safe(gain.details), _of(report), table(gain.table)]
     why = [] if report.context.outdated else [_empty(gain)]
     return [f"{level} What was measured here, beside what five papers claim", *why, _of(report)]
 
@@ -163,7 +163,7 @@ def _study(title: str, content: Gains | Empty) -> list[str]:
 
 
 def _gains(content: Gains) -> list[str]:
-    return [safe(content.told), *map(table, content.tables)]
+    return [safe(content.verdict_summary), *map(table, content.tables)]
 
 
 def _further(studies: Sequence[FurtherStudy]) -> list[str]:
@@ -180,7 +180,7 @@ def _further(studies: Sequence[FurtherStudy]) -> list[str]:
                 blocks.append(f"**{safe(name)}.** {_empty(content)}")
             else:
                 drawn = [_figure(content.figure)] if content.figure else []
-                blocks += [f"**{safe(name)}.** {safe(content.told)}".rstrip(), table(content.gains), *drawn]
+                blocks += [f"**{safe(name)}.** {safe(content.verdict_summary)}".rstrip(), table(content.gains), *drawn]
                 blocks.append(table(content.measurements))
     return blocks
 
@@ -214,8 +214,8 @@ def _numbers(of: Numbers) -> str:
     for content in of.tables:
         head, *columns = content.columns
         for place, column in enumerate(columns, 1):
-            each = ", ".join(f"{row[0].text}: {row[place].text}" for row in content.rows)
-            said.append(f"{column.title}{f', {column.unit},' if column.unit else ''} by {head.title}: {each}")
+            values = ", ".join(f"{row[0].text}: {row[place].text}" for row in content.rows)
+            said.append(f"{column.title}{f', {column.unit},' if column.unit else ''} by {head.title}: {values}")
     return safe("; ".join(said))
 
 
@@ -231,59 +231,59 @@ def _source(verdict: Verdict) -> str:
 
 def _why(verdict: Verdict) -> str:
     reason = verdict.reason or ""
-    told = verdict.verdict == "held" or (verdict.command or "") in reason
+    complete = verdict.verdict == "held" or (verdict.command or "") in reason
     sentences = [reason, f"Here: {verdict.setting}" if verdict.setting and verdict.setting not in reason else ""]
     said = [f"{ticks(sentence).removesuffix('.')}." for sentence in sentences if sentence]
-    return " ".join([*said, *([] if told else [code(verdict.command)])])
+    return " ".join([*said, *([] if complete else [code(verdict.command)])])
 
 
 def run(paper: Paper) -> list[str]:
     """A paper's tables with the numbers measured here beside the printed ones."""
     blocks = []
-    for each in paper.tables:
-        if each.comparison.status != "not run":
-            setting = f" ({each.setting})" if each.setting else ""
-            blocks.append(f"**{safe(f'{_place(each)}: {each.comparison.ran}{setting}')}**")
-            note = f"Note: {safe(each.comparison.table.note)}" if each.comparison.table.note else ""
-            blocks += filter(None, [_reason(each), table(each.table), note, _commands(each)])
+    for entry in paper.tables:
+        if entry.comparison.status != "not run":
+            setting = f" ({entry.setting})" if entry.setting else ""
+            blocks.append(f"**{safe(f'{_place(entry)}: {entry.comparison.ran}{setting}')}**")
+            note = f"Note: {safe(entry.comparison.table.note)}" if entry.comparison.table.note else ""
+            blocks += filter(None, [_reason(entry), table(entry.table), note, _commands(entry)])
     return blocks
 
 
 def not_run(paper: Paper) -> str:
     """The names of the tables of which no number was measured here; their printed values are on the page."""
     places: dict[str, list[str]] = {}
-    for each in paper.tables:
-        if each.comparison.status == "not run":
-            line = ". ".join(filter(None, [safe(_place(each)), _commands(each)]))
-            places.setdefault(_reason(each), []).append(f"  - {line}")
+    for entry in paper.tables:
+        if entry.comparison.status == "not run":
+            line = ". ".join(filter(None, [safe(_place(entry)), _commands(entry)]))
+            places.setdefault(_reason(entry), []).append(f"  - {line}")
     return _grouped(places)
 
 
-def _commands(each: Compared) -> str:
+def _commands(entry: Compared) -> str:
     """Commands of a table at the paper's scale, with the one that prints the first."""
-    if each.commands is None:
+    if entry.commands is None:
         return ""
-    first = f" ({code(each.commands.line)})" if each.commands.line else ""
-    return f"At the paper's scale: {safe(str(each.commands))}{first}."
+    first = f" ({code(entry.commands.line)})" if entry.commands.line else ""
+    return f"At the paper's scale: {safe(str(entry.commands))}{first}."
 
 
-def _place(each: Compared) -> str:
-    return f"{each.comparison.table.where}: {each.comparison.table.task}"
+def _place(entry: Compared) -> str:
+    return f"{entry.comparison.table.where}: {entry.comparison.table.task}"
 
 
-def _reason(each: Compared) -> str:
-    return _empty(each.empty) if each.empty else ""
+def _reason(entry: Compared) -> str:
+    return _empty(entry.empty) if entry.empty else ""
 
 
-def _figure(shown: Shown) -> str:
-    where = f" {safe(shown.where)}." if shown.where else ""
-    said = f"**{safe(shown.plot.title)}.**{where} {safe(shown.said)}".rstrip()
-    if shown.setting:
-        said += f" Here: {safe(shown.setting)}."
-    if isinstance(shown.svg, Empty):
-        return f"{said}\n\n{_empty(shown.svg)}"
-    said += f" {shown.plot.bars}" if shown.plot.bars else ""
-    return f"{said} Drawn from {', '.join(code(metrics_path(file)) for file in shown.plot.files)}."
+def _figure(figure: Shown) -> str:
+    where = f" {safe(figure.where)}." if figure.where else ""
+    said = f"**{safe(figure.plot.title)}.**{where} {safe(figure.said)}".rstrip()
+    if figure.setting:
+        said += f" Here: {safe(figure.setting)}."
+    if isinstance(figure.svg, Empty):
+        return f"{said}\n\n{_empty(figure.svg)}"
+    said += f" {figure.plot.bars}" if figure.plot.bars else ""
+    return f"{said} Drawn from {', '.join(code(metrics_path(file)) for file in figure.plot.files)}."
 
 
 def _sheet(content: Sheet | Empty) -> str:

@@ -14,7 +14,7 @@ from annulus_lab.pipeline.revision import workspace
 from annulus_lab.pipeline.stale import read_yaml
 from annulus_lab.report.figures.pictures import embedded
 from annulus_lab.report.page.first_screen import OtherRun
-from annulus_lab.report.page.sections import Empty, Map, Shown, of_this_run, part
+from annulus_lab.report.page.sections import Empty, Map, Shown, current_metrics, part
 from annulus_lab.report.page.sheets import LARGEST, Sheet, sheet_of
 from annulus_lab.report.papers.metrics import Cell, Metrics
 from annulus_lab.report.papers.tables import number
@@ -30,7 +30,7 @@ class OwnImages:
     """The heading, the pictures, and sentences about what may be read from them."""
 
     sentence: str
-    told: list[str]
+    sentences: list[str]
     sheet: Sheet | Empty
     neighbours: Sheet | Empty
     map: Map | Empty
@@ -41,10 +41,10 @@ def own_images(metrics: Metrics, map_: Map | Empty, curve: Shown) -> OwnImages |
     """The first screen; None for another data set, or before a run."""
     if _dataset(metrics.root) not in OWN:
         return None
-    found = part(lambda: _words(metrics), metrics, "summary.csv")
-    if isinstance(found, Empty):
+    words = part(lambda: _words(metrics), metrics, "summary.csv")
+    if isinstance(words, Empty):
         return None
-    return OwnImages(*found, _sheet(metrics.root), _neighbours(metrics), map_, curve)
+    return OwnImages(*words, _sheet(metrics.root), _neighbours(metrics), map_, curve)
 
 
 def _dataset(root: Path) -> str | None:
@@ -60,24 +60,24 @@ def _words(metrics: Metrics) -> tuple[str, list[str]]:
     rows = {str(row.get("number")): row for row in metrics.rows("summary.csv")}
     prepared = metrics.values("main/prepare.json")
     images = f"{prepared['train_images']:,} own images"
-    told = []
+    sentences = []
     if "crop_retrieval_percent" in rows:
         shares = {name: rows[f"crop_retrieval{key}_percent"] for key, name in CROPS.items()}
         encoder, *others = shares.values()
         sentence = f"{images}: the nearest neighbour of {_share(encoder)} of crops is another crop of the same image"
-        of_seeds = next(iter(metrics.by_seed("main/knn.json").values()))
+        knn = next(iter(metrics.by_seed("main/knn.json").values()))
         by = ", ".join(f"by {name} {_share(row)}" for name, row in shares.items())
-        told.append(
-            f"Crops of {of_seeds['crop_retrieval_images']} test images, which the encoder has not seen, find their "
-            f"own image: {by}, by chance {number(of_seeds['crop_retrieval_chance_percent'], 1)} %."
+        sentences.append(
+            f"Crops of {knn['crop_retrieval_images']} test images, which the encoder has not seen, find their "
+            f"own image: {by}, by chance {number(knn['crop_retrieval_chance_percent'], 1)} %."
         )
-        told.append(_learned(encoder, others))
+        sentences.append(_learned(encoder, others))
     elif "linear_top1_percent" in rows:
         share = _share(rows["linear_top1_percent"])
         sentence = f"{images} of {prepared['classes']} classes: a linear probe is right on {share} of test images"
     else:
         sentence = f"{images} trained the main line's encoders"
-    return sentence, [*told, *_reading(rows)]
+    return sentence, [*sentences, *_reading(rows)]
 
 
 def _learned(encoder: Mapping[str, Cell], others: Sequence[Mapping[str, Cell]]) -> str:
@@ -128,7 +128,7 @@ def _sheet(root: Path) -> Sheet | Empty:
 def _neighbours(metrics: Metrics) -> Sheet | Empty:
     title, finding = "Nearest neighbours", "Test images at the left, and the training images nearest to each."
     try:
-        of_this_run(metrics, NEIGHBOURS)
+        current_metrics(metrics, NEIGHBOURS)
     except OtherRun as error:
         return Empty(str(error), metrics.command(NEIGHBOURS))
     return sheet_of(metrics, NEIGHBOURS, title, finding)

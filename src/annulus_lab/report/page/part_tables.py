@@ -13,7 +13,7 @@ MEASURES = {
 }
 
 
-def of_points(caption: str, rows: Sequence[Mapping[str, object]], swept: str) -> Table:
+def points_table(caption: str, rows: Sequence[Mapping[str, object]], swept: str) -> Table:
     """The points of a study's part: each accuracy and its gain over the base with half of the 95 % interval, a verdict.
 
     `swept` names the values of its sweep.
@@ -36,22 +36,24 @@ def of_points(caption: str, rows: Sequence[Mapping[str, object]], swept: str) ->
             gain = _with_half(row, f"{stem}_gain_percent", sign=True)
         return [_with_half(row, MEASURES[stem][1]), gain, Cell(str(row[f"{stem}_verdict"]))]
 
-    return _of_grid(caption, rows, swept, columns, [[cell for s in measures for cell in cells(row, s)] for row in rows])
+    return _grid_table(
+        caption, rows, swept, columns, [[cell for s in measures for cell in cells(row, s)] for row in rows]
+    )
 
 
-def of_measurements(caption: str, rows: Sequence[Mapping[str, object]], swept: str) -> Table:
+def measurements_table(caption: str, rows: Sequence[Mapping[str, object]], swept: str) -> Table:
     """The further numbers of a part's points, each number with half of its 95 % interval.
 
     Raises:
         ValueError: when a column is missing or holds no number.
     """
-    shown = {column for _, column in MEASURES.values()}
-    names = [name for name in rows[0] if _half_of(name) in rows[0] and name not in shown and "_gain_" not in name]
+    accuracies = {column for _, column in MEASURES.values()}
+    names = [name for name in rows[0] if _half_of(name) in rows[0] and name not in accuracies and "_gain_" not in name]
     columns = [Column(*named(name)) for name in names]
-    return _of_grid(caption, rows, swept, columns, [[_with_half(row, name) for name in names] for row in rows])
+    return _grid_table(caption, rows, swept, columns, [[_with_half(row, name) for name in names] for row in rows])
 
 
-def _of_grid(
+def _grid_table(
     caption: str,
     rows: Sequence[Mapping[str, object]],
     swept: str,
@@ -62,8 +64,8 @@ def _of_grid(
     points = {"series": "series"} | ({"value": swept} if any(row.get("value", "") != "" for row in rows) else {})
     words = {name for name in points for row in rows if isinstance(row.get(name), str)}
     heads = [Column(title, numeric=name not in words) for name, title in points.items()]
-    of_rows = [[Cell(text(row.get(name, ""))) for name in points] for row in rows]
-    lines = [[*point, *line] for point, line in zip(of_rows, cells, strict=True)]
+    places = [[Cell(text(row.get(name, ""))) for name in points] for row in rows]
+    lines = [[*point, *line] for point, line in zip(places, cells, strict=True)]
     return Table(caption, [*heads, *columns], lines)
 
 

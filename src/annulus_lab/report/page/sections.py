@@ -15,15 +15,15 @@ from annulus_lab.report.claims.verdicts import Verdict
 from annulus_lab.report.figures import law
 from annulus_lab.report.figures.catalogue import FINDINGS, LAWS, Plot, comparisons
 from annulus_lab.report.figures.drawing import svg, with_tooltips
-from annulus_lab.report.figures.gains import compared, finding, surviving, told
+from annulus_lab.report.figures.gains import compared, finding, surviving, verdict_summary
 from annulus_lab.report.figures.pictures import NoPictures, Pictures, pictures
 from annulus_lab.report.page.first_screen import FILE, OtherRun
-from annulus_lab.report.page.seed_tables import of_gains, of_pairs, of_seeds
+from annulus_lab.report.page.seed_tables import gains_table, pairs_table, seed_table
 from annulus_lab.report.papers.algorithms import algorithms_in_words
 from annulus_lab.report.papers.comparison import load_figures, load_tables
 from annulus_lab.report.papers.metrics import Broken, Metrics, Missing
 from annulus_lab.report.papers.setting import read_setting
-from annulus_lab.report.papers.tables import Table, of_values
+from annulus_lab.report.papers.tables import Table, values_table
 
 Made = TypeVar("Made")
 
@@ -105,7 +105,7 @@ class Gains:
     """
 
     finding: str
-    told: str
+    verdict_summary: str
     figures: list[Shown]
     tables: list[Table]
 
@@ -120,11 +120,11 @@ class Law:
 
 
 def flat(metrics: Metrics, name: str, caption: str) -> Table | Empty:
-    return part(lambda: of_values(caption, metrics.values(name)), metrics, name)
+    return part(lambda: values_table(caption, metrics.values(name)), metrics, name)
 
 
 def by_seed(metrics: Metrics, name: str, caption: str) -> Table | Empty:
-    return part(lambda: of_seeds(caption, metrics.by_seed(name)), metrics, name)
+    return part(lambda: seed_table(caption, metrics.by_seed(name)), metrics, name)
 
 
 def gains(metrics: Metrics, file: str, images: str) -> Gains | Empty:
@@ -135,20 +135,20 @@ def gains(metrics: Metrics, file: str, images: str) -> Gains | Empty:
         words = algorithms_in_words(metrics.root, file.partition("/")[0])
         figures = [_explained(figure(plot, metrics, []), words) for plot in comparisons(rows, file)]
         stand = surviving(rows)
-        tables = [of_gains(_caption(shown), compared(rows)[shown.plot.of], words, stand) for shown in figures]
-        pairs = part(lambda: of_pairs(metrics.rows(pairs_file)), metrics, pairs_file)
-        return Gains(finding(rows, images), told(rows), figures, tables + [pairs] * isinstance(pairs, Table))
+        tables = [gains_table(_caption(figure), compared(rows)[figure.plot.of], words, stand) for figure in figures]
+        pairs = part(lambda: pairs_table(metrics.rows(pairs_file)), metrics, pairs_file)
+        return Gains(finding(rows, images), verdict_summary(rows), figures, tables + [pairs] * isinstance(pairs, Table))
 
     pairs_file = f"{file.partition('/')[0]}/pairs.csv"
     return part(make, metrics, file)
 
 
-def _explained(shown: Shown, words: Mapping[tuple[str, str], str]) -> Shown:
+def _explained(figure: Shown, words: Mapping[tuple[str, str], str]) -> Shown:
     """The figure with a tooltip at each method of its table."""
-    if isinstance(shown.svg, Empty):
-        return shown
-    of_table = {method: line for (table, method), line in words.items() if table == shown.plot.of}
-    return replace(shown, svg=with_tooltips(shown.svg, of_table))
+    if isinstance(figure.svg, Empty):
+        return figure
+    tooltips = {method: line for (table, method), line in words.items() if table == figure.plot.of}
+    return replace(figure, svg=with_tooltips(figure.svg, tooltips))
 
 
 def when_samplers_help(metrics: Metrics) -> Law:
@@ -173,8 +173,8 @@ def _explanation(metrics: Metrics, files: Sequence[str]) -> str:
     return " ".join(f"{words}." for words in said if not isinstance(words, Empty))
 
 
-def _caption(shown: Shown) -> str:
-    return f"{shown.plot.title}. {' '.join(f'{words}.' for words in (shown.where, shown.setting) if words)}"
+def _caption(figure: Shown) -> str:
+    return f"{figure.plot.title}. {' '.join(f'{words}.' for words in (figure.where, figure.setting) if words)}"
 
 
 def drawings(root: Path) -> list[FigureDrawing | Empty]:
@@ -188,7 +188,7 @@ def _drawing(root: Path, name: str, option: str, title: str, finding: str) -> Fi
         if path.stat().st_size > MOST_BYTES:
             return Empty(f"metrics/{name} has more than {MOST_BYTES} bytes", command, broken=True)
         # Whole units of its thousand across: a tenth would not be seen.
-        content = re.sub(r"(\d+\.\d)(?=[ hM])", lambda found: f"{float(found[1]):.0f}", read_text(path))
+        content = re.sub(r"(\d+\.\d)(?=[ hM])", lambda match: f"{float(match[1]):.0f}", read_text(path))
         return FigureDrawing(title, finding, _uri(content))
     except (OSError, UnicodeDecodeError):
         return Empty(f"metrics/{name} is not there", command)
@@ -203,7 +203,7 @@ def embedding_map(metrics: Metrics) -> Map | Empty:
     """The map of the main line's embeddings."""
     path, command = metrics.root / "metrics" / MAP, metrics.command(MAP)
     try:
-        of_this_run(metrics, MAP)
+        current_metrics(metrics, MAP)
         if path.stat().st_size > MOST_BYTES:
             return Empty(f"metrics/{MAP} has more than {MOST_BYTES} bytes", command, broken=True)
         content = read_text(path)
@@ -233,7 +233,7 @@ def part(make: Callable[[], Made], metrics: Metrics, name: str) -> Made | Empty:
         return Empty(str(metrics.fault(name, str(error))), metrics.command(name), broken=True)
 
 
-def of_this_run(metrics: Metrics, name: str) -> Metrics:
+def current_metrics(metrics: Metrics, name: str) -> Metrics:
     """The metrics, if this file of the main line is the one that dvc.lock names.
 
     Raises:
@@ -252,23 +252,23 @@ def without_classes(metrics: Metrics) -> bool:
         return False
 
 
-def figure(plot: Plot, metrics: Metrics, found: Sequence[Verdict]) -> Shown:
+def figure(plot: Plot, metrics: Metrics, claim_verdicts: Sequence[Verdict]) -> Shown:
     """One figure, drawn or with the reason why not."""
     of = plot.of or plot.name
     paper = load_figures().get(of)
     known = paper or next((table for table in load_tables() if table.id == of), None)
     where = f"{of.partition('.')[0]}, {known.where}" if known else ""
     finding = FINDINGS.get(plot.name) or FINDINGS.get(of) or (paper.finding if paper else "")
-    about = [verdict for verdict in found if of in verdict.where]
+    about = [verdict for verdict in claim_verdicts if of in verdict.where]
     files = " or ".join(plot.files)
     if plot.name in OF_CLASSES and without_classes(metrics):
         return Shown(plot, where, finding, "", about, NO_CLASS)
     rows = part(lambda: [metrics.rows(file) for file in plot.files], metrics, files)
     if isinstance(rows, Empty):
         return Shown(plot, where, finding, "", about, rows)
-    each = zip(plot.files, rows, strict=True)
+    sources = zip(plot.files, rows, strict=True)
     setting = "; ".join(
-        dict.fromkeys(str(read_setting(metrics, file, of[-1])) for file, of in each)
+        dict.fromkeys(str(read_setting(metrics, file, of[-1])) for file, of in sources)
     )  # a teacher is first
     drawn = part(lambda: svg(lambda: plot.draw(*rows), plot.name, f"{plot.title}. {finding}"), metrics, files)
     return Shown(plot, where, finding, setting, about, drawn)

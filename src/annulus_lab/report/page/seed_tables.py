@@ -9,26 +9,26 @@ from annulus_lab.report.figures.gains import key_of
 from annulus_lab.report.papers.tables import DECIMALS, Cell, Column, Table, decimals_of, named, numeric, valued
 
 
-def of_seeds(caption: str, seeds: Mapping[str, Mapping[str, object]]) -> Table:
+def seed_table(caption: str, seeds: Mapping[str, Mapping[str, object]]) -> Table:
     """A row for each number: its mean, half of the mean's 95 % interval over seeds, and each seed's own.
 
     What all seeds agree in, and text, has no interval.
     """
     rows = []
     for name in dict.fromkeys(name for values in seeds.values() for name in values if name != "seed"):
-        values = [of_one.get(name) for of_one in seeds.values()]
+        values = [metrics.get(name) for metrics in seeds.values()]
         numbers = [float(x) for x in values if isinstance(x, int | float) and not isinstance(x, bool)]
         mean, half = values[0], None
         if len(numbers) == len(values) and len(set(numbers)) > 1:
-            found = over_seeds(numbers)
-            mean, half = found.mean, found.half
+            interval = over_seeds(numbers)
+            mean, half = interval.mean, interval.half
         elif len(set(values)) > 1:
             mean = ", ".join(dict.fromkeys(str(x) for x in values if x is not None))
         rows.append(_seed_row(name, mean, half, values if len(seeds) > 1 else []))
     return Table(caption, _seed_columns(list(seeds) if len(seeds) > 1 else [], "± 95 % over seeds"), rows)
 
 
-def of_summary(lines: Sequence[Mapping[str, object]]) -> Table:
+def summary_table(lines: Sequence[Mapping[str, object]]) -> Table:
     """The rows of metrics/summary.csv: the headline numbers with their intervals and seeds.
 
     Raises:
@@ -38,14 +38,15 @@ def of_summary(lines: Sequence[Mapping[str, object]]) -> Table:
         if column not in lines[0]:
             raise ValueError(f"has no column {column!r}")
     seeds = [column for column in lines[0] if column.startswith("seed")]
-    shown = seeds if len(seeds) > 1 else []
+    columns = seeds if len(seeds) > 1 else []
     rows = [
-        _seed_row(str(line["number"]), line["mean"], line["interval"], [line[seed] for seed in shown]) for line in lines
+        _seed_row(str(line["number"]), line["mean"], line["interval"], [line[seed] for seed in columns])
+        for line in lines
     ]
-    return Table("Headline", _seed_columns([seed.removeprefix("seed") for seed in shown]), rows)
+    return Table("Headline", _seed_columns([seed.removeprefix("seed") for seed in columns]), rows)
 
 
-def of_gains(
+def gains_table(
     caption: str,
     rows: Sequence[Mapping[str, object]],
     words: Mapping[tuple[str, str], str],
@@ -76,11 +77,11 @@ def of_gains(
         Column("survives in all rows", numeric=False),
         Column("gain in the paper", "percent"),
     ]
-    shown = [True, any(line[1].text for line in lines), True, True, True, printed]
-    return Table(caption, list(compress(columns, shown)), [list(compress(line, shown)) for line in lines])
+    selectors = [True, any(line[1].text for line in lines), True, True, True, printed]
+    return Table(caption, list(compress(columns, selectors)), [list(compress(line, selectors)) for line in lines])
 
 
-def of_pairs(rows: Sequence[Mapping[str, object]]) -> Table:
+def pairs_table(rows: Sequence[Mapping[str, object]]) -> Table:
     """Gains of a row over another with half of the 95 % interval and the verdict.
 
     Raises:
@@ -110,14 +111,14 @@ def _seed_columns(seeds: Sequence[str], interval: str = "± 95 %") -> list[Colum
 
 def _seed_row(name: str, mean: object, half: object, seeds: Sequence[object]) -> list[Cell]:
     words, unit = named(name)
-    shown = Cell("")
+    half_cell = Cell("")
     if isinstance(half, float):
         short = half if unit in DECIMALS else float(f"{half:.2g}")  # two digits where no protocol says how many
-        shown = numeric(short, DECIMALS.get(unit, decimals_of([short])))
+        half_cell = numeric(short, DECIMALS.get(unit, decimals_of([short])))
     return [
         Cell(words),
         valued(name, mean),
-        shown,
+        half_cell,
         Cell(unit),
         *(valued(name, x) for x in seeds),
     ]

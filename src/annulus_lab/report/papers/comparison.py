@@ -114,13 +114,13 @@ def load_measured() -> dict[str, Measured]:
     Raises:
         InputError: for a table that the papers do not have, or an unknown or missing key.
     """
-    found = {}
+    by_table = {}
     known = {table.id for table in load_tables()}
     for name, entry in read(HERE / "measured.yaml").items():
         if name not in known:
             raise InputError(f"measured.yaml: the papers have no table {name!r}{nearest(name, known)}")
-        found[name] = checked(entry, f"measured.yaml: {name}", Measured)
-    return found
+        by_table[name] = checked(entry, f"measured.yaml: {name}", Measured)
+    return by_table
 
 
 def compare(metrics: Metrics) -> list[Comparison]:
@@ -140,14 +140,14 @@ def compared(table: PublishedTable, ours: Measured | None, metrics: Metrics) -> 
         return Comparison(table, theirs, "not run", reason="it has not run here")
     ours = replace(ours, file=conclusive(metrics, ours.file))
     try:
-        found = cells(table, ours, metrics)
+        by_place = cells(table, ours, metrics)
     except Missing as error:
         return Comparison(table, theirs, "not run", error.command, str(error), ours.file)
     except Broken as error:
         return Comparison(table, theirs, "broken", metrics.command(ours.file), str(error), ours.file)
     rows, some = [], None
     for row in theirs:
-        here = found.get((tuple(sorted(row.labels.items())), row.column))
+        here = by_place.get((tuple(sorted(row.labels.items())), row.column))
         if here is None:
             rows.append(row)
             continue
@@ -172,19 +172,19 @@ def cells(table: PublishedTable, ours: Measured, metrics: Metrics) -> dict[Place
         Missing: when our file is not there.
         Broken: when it lacks a column or field, or two of our rows fall on one place.
     """
-    found: dict[Place, tuple[float, float | None, Row]] = {}
+    by_place: dict[Place, tuple[float, float | None, Row]] = {}
 
     def place(row: PaperRow, column: str | None, value: str, std: str | None, mine: Row) -> None:
         at = tuple(sorted(row.labels.items())), column
-        if at in found:
-            told = ", ".join(f"{name} {text}" for name, text in at[0])
-            raise metrics.fault(ours.file, f"two of its rows are {told} of {table.id}")
+        if at in by_place:
+            labels = ", ".join(f"{name} {text}" for name, text in at[0])
+            raise metrics.fault(ours.file, f"two of its rows are {labels} of {table.id}")
         spread = mine.get(std or "", "")
         numbers = [mine[value], None if spread == "" else spread]  # one seed has no interval
         for name, number in zip((value, std), numbers, strict=True):
             if isinstance(number, str):
                 raise metrics.fault(ours.file, f"{name} is {number!r}, no number, in a row for {table.id}")
-        found[at] = (float(numbers[0]), numbers[1], mine)
+        by_place[at] = (float(numbers[0]), numbers[1], mine)
 
     for pair in ours.rows or []:
         value, std = pair.value or ours.value, pair.std if pair.value else pair.std or ours.interval or ours.std
@@ -205,7 +205,7 @@ def cells(table: PublishedTable, ours: Measured, metrics: Metrics) -> dict[Place
             for row in table.rows:
                 if column != "" and agrees(row, {their: own[mine] for mine, their in ours.keys.items()}):
                     place(row, column, ours.value, spread, own)
-    return found
+    return by_place
 
 
 def agrees(row: PaperRow, wanted: Mapping[str, str | float]) -> bool:

@@ -66,11 +66,11 @@ class Metrics:
 
     def fault(self, name: str, reason: str) -> Broken:
         """The exception for a broken file, also kept for the page."""
-        found = next((b for b in self.broken if (b.name, b.reason) == (name, reason)), None)
-        if found is None:
-            found = Broken(name, reason)
-            self.broken.append(found)
-        return found
+        fault = next((b for b in self.broken if (b.name, b.reason) == (name, reason)), None)
+        if fault is None:
+            fault = Broken(name, reason)
+            self.broken.append(fault)
+        return fault
 
     def rows(self, name: str, most: int = MOST_ROWS) -> list[Row]:
         """The rows of a CSV file, `most` at most; cells that are numbers as float, empty ones as "".
@@ -156,16 +156,16 @@ class Metrics:
             Missing: when the file is not there or has no such row.
             Broken: as `matching`; also when a cell is no number, or several rows match where one is meant.
         """
-        found = self.ordered(name, where, by, [column])
-        told = ", ".join(f"{key} {_said(wanted)}" for key, wanted in where.items())
-        if not found:
-            raise Missing(name, self.command(name), told)
-        for row in found:
+        rows = self.ordered(name, where, by, [column])
+        conditions = ", ".join(f"{key} {_said(wanted)}" for key, wanted in where.items())
+        if not rows:
+            raise Missing(name, self.command(name), conditions)
+        for row in rows:
             if isinstance(row[column], str) and (row[column] or empty is None):
-                raise self.fault(name, f"{column} is {row[column]!r}, no number, in the row with {told or row}")
-        if not by and len(found) > 1:
-            raise self.fault(name, f"{len(found)} rows with {told}, expected one")
-        numbers = [empty if row[column] == "" else float(row[column]) for row in found]
+                raise self.fault(name, f"{column} is {row[column]!r}, no number, in the row with {conditions or row}")
+        if not by and len(rows) > 1:
+            raise self.fault(name, f"{len(rows)} rows with {conditions}, expected one")
+        numbers = [empty if row[column] == "" else float(row[column]) for row in rows]
         return numbers if by else numbers[0]
 
     def _text(self, name: str) -> str:

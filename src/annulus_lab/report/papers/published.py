@@ -130,17 +130,17 @@ def entries(tree: Any) -> list[PublishedTable | PaperFigure]:
     """
     if not isinstance(tree, list):
         raise InputError(f"published.yaml holds {type(tree).__name__}, expected a list of tables and figures")
-    found: list[PublishedTable | PaperFigure] = []
+    items: list[PublishedTable | PaperFigure] = []
     for i, entry in enumerate(tree):
         name = entry.get("id", f"entry {i}") if isinstance(entry, dict) else f"entry {i}"
         kind = PaperFigure if isinstance(entry, dict) and entry.get("kind") == "figure" else PublishedTable
         source = f"published.yaml: {name}"
         if isinstance(entry, dict) and isinstance(entry.get("rows"), list):
             entry = entry | {"rows": [_with_settings(row, source) for row in entry["rows"]]}
-        found.append(checked(entry, source, kind))
-        if any(other.id == name for other in found[:-1]):
+        items.append(checked(entry, source, kind))
+        if any(other.id == name for other in items[:-1]):
             raise InputError(f"published.yaml: {name} comes twice")
-    return found
+    return items
 
 
 @cache

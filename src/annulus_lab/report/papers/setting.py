@@ -107,18 +107,18 @@ def _dataset(stated: Mapping[str, Any], scale: str | None) -> str | None:
     first = next(iter(sets.values()), None) if isinstance(sets, dict) else None
     scaled = _at(stated, "scales", scale)
     choices = [_at(first, scale), scaled, _at(scaled, "images"), stated.get("defaults"), stated.get("images")]
-    name = next(filter(None, (_text(_at(each, "dataset")) for each in choices)), None)
-    root = next(filter(None, (_text(_at(each, *keys)) for each in choices for keys in ROOTS)), None)
+    name = next(filter(None, (_text(_at(choice, "dataset")) for choice in choices)), None)
+    root = next(filter(None, (_text(_at(choice, *keys)) for choice in choices for keys in ROOTS)), None)
     return Path(root).name if name == "folder" and root else name
 
 
 def processors(metrics: Metrics) -> str | None:
     """What computed the main line, as its pretraining says: one name, or one for each kind of machine."""
     try:
-        found = metrics.by_seed("main/pretrain.json").values()
+        runs = metrics.by_seed("main/pretrain.json").values()
     except (Missing, Broken):
         return None
-    return "; ".join(dict.fromkeys(str(each["processor"]) for each in found if "processor" in each)) or None
+    return "; ".join(dict.fromkeys(str(run["processor"]) for run in runs if "processor" in run)) or None
 
 
 @cache

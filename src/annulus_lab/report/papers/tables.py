@@ -65,25 +65,25 @@ def number(value: float, decimals: int | None = None) -> str:
     0.000123 is 1.23e−4, 1234567 is 1,234,567.
     """
     if isinstance(value, int) or (value.is_integer() and abs(value) < 1e15 and not decimals):
-        shown = f"{int(value):,}"
+        text = f"{int(value):,}"
     elif decimals is not None and (value == 0 or abs(value) >= 10**-decimals / 2):
-        shown = f"{value:,.{decimals}f}"
+        text = f"{value:,.{decimals}f}"
     elif value != 0 and not 1e-3 <= abs(value) < 1e6:
         mantissa, exponent = f"{value:.2e}".split("e")
-        shown = f"{mantissa}e{int(exponent)}"
+        text = f"{mantissa}e{int(exponent)}"
     else:
-        shown = f"{value:,.{max(0, 3 - math.floor(math.log10(abs(value) or 1)))}f}"
-    return shown.replace("-", MINUS)
+        text = f"{value:,.{max(0, 3 - math.floor(math.log10(abs(value) or 1)))}f}"
+    return text.replace("-", MINUS)
 
 
 def numeric(value: float | None, decimals: int | None = None, std: float | None = None, sign: bool = False) -> Cell:
     """A cell with a number and its standard deviation, or an empty one."""
     if value is None:
         return Cell("")
-    shown = ("+" if sign and value > 0 else "") + number(value, decimals)
+    text = ("+" if sign and value > 0 else "") + number(value, decimals)
     if std is not None:
-        shown += f" ± {number(std, decimals)}"
-    return Cell(shown, value)
+        text += f" ± {number(std, decimals)}"
+    return Cell(text, value)
 
 
 def decimals_of(values: Iterable[float | None], least: int = 0) -> int | None:
@@ -110,7 +110,7 @@ def valued(name: str, value: object) -> Cell:
     return Cell("" if value is None else str(value))
 
 
-def of_values(caption: str, values: Mapping[str, object]) -> Table:
+def values_table(caption: str, values: Mapping[str, object]) -> Table:
     """A metrics file's names and values, one a row."""
     rows = []
     for name, value in values.items():
@@ -119,7 +119,7 @@ def of_values(caption: str, values: Mapping[str, object]) -> Table:
     return Table(caption, [Column("quantity", numeric=False), Column("value"), Column("unit", numeric=False)], rows)
 
 
-def of_comparison(comparison: Comparison) -> Table:
+def comparison_table(comparison: Comparison) -> Table:
     """One of the papers' tables: their settings; for each of their columns the paper's number, ours and, where data set
     and scale are the paper's, the difference.
 
@@ -136,11 +136,11 @@ def of_comparison(comparison: Comparison) -> Table:
     columns = [Column(name.replace("_", " "), numeric=False) for name in labels]
     unit = "" if "," in unit else unit  # of several metrics: the caption says which is whose
     for name in names:
-        shown = _heading(table.columns or {}, name)
+        heading = _heading(table.columns or {}, name)
         if len(titles) > 1:
-            columns += [Column(title, unit, shown) for title in titles]
+            columns += [Column(title, unit, heading) for title in titles]
         else:
-            columns.append(Column(shown or "paper", unit))
+            columns.append(Column(heading or "paper", unit))
     if len(settings) > 1:
         columns.append(Column("setting", numeric=False))
     rows = []

@@ -52,12 +52,12 @@ def hours_of_row(root: Path, tables: TablePresets, row: TableRow) -> list[str]:
     """
     lines = []
     if row.row is not None:
-        found, seeds = pretraining(root, tables, row), len(tables.params(row).seeds)
+        timing, seeds = pretraining(root, tables, row), len(tables.params(row).seeds)
         text = f"hours: not known; no such run was timed ({BENCHMARKS})"
-        if found is not None:
-            each, all_seeds = found.seconds / 3600, f"{seeds} seed{'s' * (seeds > 1)}"
-            text = f"hours: at least {two_digits(seeds * each)} on {H200}: {all_seeds}, {two_digits(each)} h each "
-            text += f"(pretraining alone, estimated: {found.formula})"
+        if timing is not None:
+            hours, all_seeds = timing.seconds / 3600, f"{seeds} seed{'s' * (seeds > 1)}"
+            text = f"hours: at least {two_digits(seeds * hours)} on {H200}: {all_seeds}, {two_digits(hours)} h each "
+            text += f"(pretraining alone, estimated: {timing.formula})"
         lines.append(text)
     match row.study:
         case "detection":
@@ -106,10 +106,10 @@ def _students(root: Path, row: TableRow) -> str:
     minutes = [timed.get(f"{pair['name']}_student_minutes") for pair in row.study_changes["pairs"]]
     if row.stages or None in minutes:
         return f"hours: not known; no such run was timed ({BENCHMARKS})"
-    each = sum(minutes) / 60
+    hours = sum(minutes) / 60
     return (
-        f"hours: {two_digits(seeds * each)} on {timed['threads']} cores of {timed['processor']}: {seeds} seeds, "
-        f"{two_digits(each)} h each ({len(minutes)} students with a contrastive loss, {BENCHMARKS}/distillation.json)"
+        f"hours: {two_digits(seeds * hours)} on {timed['threads']} cores of {timed['processor']}: {seeds} seeds, "
+        f"{two_digits(hours)} h each ({len(minutes)} students with a contrastive loss, {BENCHMARKS}/distillation.json)"
     )
 
 

@@ -62,14 +62,14 @@ def table_states(root: Path, tables: Sequence[Comparison], verdicts: Sequence[Ve
     commands, states = table_commands(root), []
     for comparison in tables:
         table = comparison.table
-        claims = [each for each in verdicts if table.id in each.where and not each.ours]
+        claims = [verdict for verdict in verdicts if table.id in verdict.where and not verdict.ours]
         states.append(
             TableState(
                 table=table.id,
                 title=f"{table.where}: {table.task}",
                 ran=", ".join(filter(None, [comparison.ran, setting_of(comparison)])),
-                direction=_counted([each.verdict for each in claims if each.directed], VERDICTS),
-                size=_counted([each.size for each in claims if each.size and each.own], SIZES),
+                direction=_counted([verdict.verdict for verdict in claims if verdict.directed], VERDICTS),
+                size=_counted([verdict.size for verdict in claims if verdict.size and verdict.own], SIZES),
                 commands=commands[table.id],
             )
         )
@@ -98,11 +98,11 @@ def _commands(root: Path, presets: TablePresets, rows: Sequence[TableRow]) -> Co
     if not ready:
         return Commands(None, 0, len(rows), "")
     # Of the first row alone: to check the parameters of all takes seconds.
-    found, detector = pretraining(root, presets, ready[0]), detector_hours(root, ready[0])
+    timing, detector = pretraining(root, presets, ready[0]), detector_hours(root, ready[0])
     parts = []
-    if found is not None:
+    if timing is not None:
         seeds = len(presets.params(ready[0]).seeds)
-        parts.append(f"at least {two_digits(seeds * found.seconds / 3600)} h of {H200}")
+        parts.append(f"at least {two_digits(seeds * timing.seconds / 3600)} h of {H200}")
     if detector is not None:
         parts.append(f"about {two_digits(detector)} h of {V100}")
     elif ready[0].study == "detection":
@@ -112,6 +112,6 @@ def _commands(root: Path, presets: TablePresets, rows: Sequence[TableRow]) -> Co
     return Commands(first, len(ready), len(rows) - len(ready), " and ".join(parts) or "hours not known", scale)
 
 
-def _counted(found: Sequence[str], order: Sequence[str]) -> str:
-    counts = Counter(found)
+def _counted(words: Sequence[str], order: Sequence[str]) -> str:
+    counts = Counter(words)
     return ", ".join(f"{name} {counts[name]}" for name in order if counts[name])

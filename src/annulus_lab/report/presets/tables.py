@@ -94,12 +94,12 @@ def load_entries() -> Tables:
     Raises:
         InputError: for an unknown key, or a table that the papers do not have.
     """
-    found = checked(read(Path(__file__).with_name("tables.yaml")), "tables.yaml", Tables)
+    content = checked(read(Path(__file__).with_name("tables.yaml")), "tables.yaml", Tables)
     known = {table.id for table in load_tables()}
-    for name in found.tables:
+    for name in content.tables:
         if name not in known:
             raise InputError(f"tables.yaml: the papers have no table {name!r}{nearest(name, known)}")
-    return found
+    return content
 
 
 class TablePresets:
@@ -122,8 +122,8 @@ class TablePresets:
 
     @cached_property
     def rows(self) -> dict[str, TableRow]:
-        found = [row for table in self.printed.values() for row in self._rows(table)]
-        return {row.name: row for row in found}
+        rows = [row for table in self.printed.values() for row in self._rows(table)]
+        return {row.name: row for row in rows}
 
     def find(self, name: str) -> TableRow:
         """Row of this name.
@@ -176,7 +176,7 @@ class TablePresets:
                 yield TableRow(name, table.id, own.absent)
                 continue
             row, changes = self._main_line(table.id, printed)
-            found = TableRow(
+            table_row = TableRow(
                 name,
                 table.id,
                 row=row,
@@ -188,9 +188,9 @@ class TablePresets:
                 seconds=entry.seconds,
                 command=entry.command,
             )
-            yield found
+            yield table_row
             for column, more in entry.columns.items():
-                yield TableRow(f"{name}, {column}", table.id, row=row, changes=found.changes | more)
+                yield TableRow(f"{name}, {column}", table.id, row=row, changes=table_row.changes | more)
 
     def _main_line(self, name: str, printed: PaperRow) -> tuple[str | None, Settings]:
         """Row of `algorithms` and changes of a printed row; no row where the main line is not trained."""
@@ -201,7 +201,7 @@ class TablePresets:
             methods = self.algorithms.tables[entry.like].methods
             row = next((methods[label].row for label in _labels(printed) if label in methods), None)
         elif row is None and entry.like is not None:
-            same = next((each for each in self.printed[entry.like].rows if each.method == printed.method), None)
+            same = next((row for row in self.printed[entry.like].rows if row.method == printed.method), None)
             row, base = self._main_line(entry.like, same) if same else (None, {})
         elif row is None and (entry.command or (entry.study and not entry.encoders)):
             return None, {}
@@ -210,10 +210,10 @@ class TablePresets:
         if row is None:
             raise InputError(f"tables.yaml: {name}: no entry for {printed.labels}; add one, or the reason as `absent`")
         changes = base
-        for each in (*entry.sets, *own.sets):
-            if each not in self.entries.sets:
-                raise InputError(f"tables.yaml: {name}: no set {each!r}{nearest(each, self.entries.sets)}")
-            changes = changes | self.entries.sets[each]
+        for set_name in (*entry.sets, *own.sets):
+            if set_name not in self.entries.sets:
+                raise InputError(f"tables.yaml: {name}: no set {set_name!r}{nearest(set_name, self.entries.sets)}")
+            changes = changes | self.entries.sets[set_name]
         return row, changes | entry.changes | own.changes
 
 
@@ -226,12 +226,12 @@ def in_study(study: str, changes: Mapping[str, Any], stages: Iterable[str]) -> s
 def row_name(printed: PaperRow, table: PublishedTable) -> str:
     """Method of a printed row, with the settings that tell it from other rows of its method."""
     same = [row for row in table.rows if row.method == printed.method]
-    told = [
+    names = [
         name
         for name in printed.settings
         if name not in UNNAMED and len({str(row.settings.get(name)) for row in same}) > 1
     ]
-    return ", ".join([printed.method, *(f"{name} {printed.labels[name]}" for name in told)])
+    return ", ".join([printed.method, *(f"{name} {printed.labels[name]}" for name in names)])
 
 
 def _entry(table: TableEntry, printed: PaperRow) -> RowEntry:

@@ -70,5 +70,5 @@ def _gains(rows: StudyRows, accuracy: str, row: str, oracle: str, base: str) -> 
     """Tables of the gains of a row and of the oracle over the base, over the seeds that all three have."""
     bits: list[BySeed] = [rows[name][1][accuracy] for name in (row, oracle, base)]
     seeds = [seed for seed in bits[0] if seed in bits[1] and seed in bits[2]]
-    head, best, under = (np.stack([each[seed].astype(np.int8) for seed in seeds]) for each in bits)
+    head, best, under = (np.stack([by_seed[seed].astype(np.int8) for seed in seeds]) for by_seed in bits)
     return [head - under, best - under]
