@@ -1,12 +1,10 @@
 """What snapshots say: closed forms and slow references, and the stage from a small run of every method."""
 
 import logging
-import math
 from argparse import Namespace
 from pathlib import Path
 
 import diagnostics as stage
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -14,12 +12,12 @@ from settings import CPU, SMALL, chosen, load, run, stripes
 
 from annulus.diagnostics import measures as module
 from annulus.diagnostics import membership
-from annulus.diagnostics.measures import Snapshot, effective_rank, load_run, measure, over_training
+from annulus.diagnostics.measures import Snapshot, load_run, measure, over_training
 from annulus.diagnostics.membership import CandidateSets, members
 from annulus.encoders.extract import extract
 from annulus.encoders.features import save_features
 from annulus.errors import InputError
-from annulus.evals.tolerance import tolerance
+from annulus.evals.geometry import alignment, effective_rank, tolerance, uniformity
 from annulus.files.images import UNLABELLED, save_images
 from annulus.files.packed import read_packed, write_packed
 from annulus.files.results import write_table
@@ -29,35 +27,6 @@ from annulus.training.snapshots import Snapshots
 
 def directions(*shape, seed=0) -> torch.Tensor:
     return F.normalize(torch.randn(*shape, generator=torch.Generator().manual_seed(seed)), dim=-1)
-
-
-def test_alignment_is_the_mean_squared_distance():
-    one, other = directions(9, 5), directions(9, 5, seed=1)
-    distances = [math.dist(a, b) ** 2 for a, b in zip(one.tolist(), other.tolist(), strict=True)]
-    assert module.alignment(one, other) == pytest.approx(sum(distances) / 9, rel=1e-5)
-    assert module.alignment(one, one) == 0
-    assert module.alignment(one, -one) == pytest.approx(4)
-
-
-@pytest.mark.parametrize("rows_at_once", [4, 1024])
-def test_uniformity_is_the_log_of_the_mean_over_pairs_of_different_images(rows_at_once, monkeypatch):
-    monkeypatch.setattr(module, "ROWS_AT_ONCE", rows_at_once)
-    embeddings = directions(11, 4)
-    rows = embeddings.tolist()
-    pairs = [math.exp(-2 * math.dist(rows[a], rows[b]) ** 2) for a in range(11) for b in range(a)]
-    assert module.uniformity(embeddings) == pytest.approx(math.log(sum(pairs) / len(pairs)), abs=1e-5)
-    assert module.uniformity(torch.eye(1, 3).expand(5, 3)) == pytest.approx(0, abs=1e-6)  # one direction
-    assert module.uniformity(directions(400, 512)) == pytest.approx(-4, abs=0.02)  # many dimensions
-
-
-def test_the_effective_rank_is_exp_of_the_entropy_of_the_singular_values():
-    matrix = directions(30, 6) * torch.tensor([1.0, 0.5, 0.5, 0.1, 0.1, 0.01])
-    values = np.linalg.svd(matrix.double().numpy(), compute_uv=False)
-    shares = values / values.sum()
-    assert effective_rank(matrix) == pytest.approx(math.exp(-(shares * np.log(shares)).sum()))
-    assert effective_rank(7 * matrix) == pytest.approx(effective_rank(matrix))
-    assert effective_rank(directions(1, 6).expand(20, 6)) == pytest.approx(1)  # one line
-    assert effective_rank(torch.eye(6)[:2].repeat(3, 1)) == pytest.approx(2)  # two axes alike
 
 
 def test_staleness_is_one_minus_the_cosine_over_what_is_stored():
@@ -123,8 +92,8 @@ def test_the_numbers_of_a_snapshot_are_those_of_its_parts_and_means_over_its_sid
     one, ring = snapshot(crossed=crossed), Ring(inner=0.1, outer=0.5)
     sets = candidate_sets(one, uniform=Uniform(), ring=ring, training=Ball(0.3))
     found = measure(one, sets, LABELS)
-    assert found["alignment"] == module.alignment(one.queries, one.second)
-    assert found["uniformity"] == module.uniformity(one.current)
+    assert found["alignment"] == alignment(one.queries, one.second)
+    assert found["uniformity"] == uniformity(one.current)
     assert found["effective_rank"] == effective_rank(one.current)
     assert found["staleness"] == module.staleness(one.memory, one.current)
     borders = [membership.radii(*side) for side in zip(sets.similarity, sets.chosen["ring"], strict=True)]

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from settings import CPU, SMALL, load, stripes
 
-from annulus.evals.tolerance import tolerance
+from annulus.evals.geometry import tolerance
 from annulus.training.embeddings import embeddings
 from annulus.training.setup import build_training
 from annulus_lab.config.resolved import RUN, resolved

@@ -5,7 +5,6 @@ Similarity is the dot product of unit vectors, without a learned critic.
 """
 
 import logging
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,14 +27,13 @@ from annulus.diagnostics.membership import (
     radii,
 )
 from annulus.errors import InputError
-from annulus.evals.tolerance import tolerance
+from annulus.evals.geometry import alignment, effective_rank, tolerance, uniformity
 from annulus.files.images import UNLABELLED
 from annulus.files.packed import Damaged, check_about, check_tensors, read_packed
 from annulus.files.results import Number
 from annulus.negatives.samplers import Sampler
 
 EMBEDDINGS = {"queries": "q", "second": "q", "current": "n", "memory": "n"}  # and their numbers of rows
-ROWS_AT_ONCE = 1024  # of the table of all similarities
 
 log = logging.getLogger("annulus")
 
@@ -129,38 +127,6 @@ def _check_run(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, An
         if name != "memory" and not tensors[name].any(dim=2).all():  # a queue may lack images
             raise Damaged(path, f"{name} holds an embedding of zeros, expected unit vectors", "pretrain")
     return torch.searchsorted(images, queries)
-
-
-def alignment(first: Float[Tensor, "n d"], second: Float[Tensor, "n d"]) -> float:
-    """Mean squared distance of two views of an image: 0 if they are equal, 2 for unrelated directions.
-
-    Source: Wang and Isola 2020, arXiv:2005.10242, Section 4.1 (exponent 2).
-    """
-    return (first - second).square().sum(dim=1).mean().item()
-
-
-def uniformity(embeddings: Float[Tensor, "n d"]) -> float:
-    """Log of the mean of exp(-2 distance^2) over pairs: 0 for one direction, about -4 for evenly spread directions.
-
-    It takes two or more unit vectors.
-
-    Source: Wang and Isola 2020, arXiv:2005.10242, Section 4.1 (t = 2, pairs of different images).
-    """
-    parts = []
-    for start in range(0, len(embeddings), ROWS_AT_ONCE):
-        similarity = embeddings[start : start + ROWS_AT_ONCE] @ embeddings.T
-        similarity.diagonal(start).fill_(-torch.inf)
-        parts.append((4 * similarity - 4).logsumexp(dim=1))  # distance^2 of unit vectors is 2 - 2 similarity
-    return torch.cat(parts).double().logsumexp(dim=0).item() - math.log(len(embeddings) * (len(embeddings) - 1))
-
-
-def effective_rank(embeddings: Float[Tensor, "n d"]) -> float:
-    """exp of the entropy of the singular values' shares: 1 if all embeddings lie on a line, d without a preference.
-
-    Source: Roy and Vetterli 2007, "The effective rank", EUSIPCO, Definition 1.
-    """
-    values = torch.linalg.svdvals(embeddings.double())
-    return torch.special.entr(values / values.sum()).sum().exp().item()
 
 
 def staleness(memory: Float[Tensor, "n d"], current: Float[Tensor, "n d"]) -> float | None:

@@ -1,4 +1,8 @@
 from annulus.evals.crops import crop_retrieval as crop_retrieval
+from annulus.evals.geometry import alignment as alignment
+from annulus.evals.geometry import effective_rank as effective_rank
+from annulus.evals.geometry import tolerance as tolerance
+from annulus.evals.geometry import uniformity as uniformity
 from annulus.evals.intervals import Interval as Interval
 from annulus.evals.intervals import between_tables as between_tables
 from annulus.evals.intervals import over_seeds as over_seeds

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from annulus.evals.tolerance import tolerance
+from annulus.evals.geometry import tolerance
 from annulus.files.results import Number
 from annulus.methods.critics import scaled
 from annulus.training.embeddings import embeddings
