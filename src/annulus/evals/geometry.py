@@ -17,6 +17,7 @@ def alignment(first: Float[Tensor, "n d"], second: Float[Tensor, "n d"]) -> floa
     Source: Wang and Isola 2020, arXiv:2005.10242, Section 4.1 (exponent 2).
 
     >>> import torch
+    >>> from annulus.evals import alignment
     >>> alignment(torch.eye(2), torch.eye(2).flip(0))
     2.0
     """
@@ -31,6 +32,7 @@ def uniformity(embeddings: Float[Tensor, "n d"]) -> float:
     Source: Wang and Isola 2020, arXiv:2005.10242, Section 4.1 (t = 2, pairs of different images).
 
     >>> import torch
+    >>> from annulus.evals import uniformity
     >>> round(uniformity(torch.eye(64)), 3)
     -4.0
     """
@@ -51,6 +53,7 @@ def tolerance(embeddings: Float[Tensor, "n d"], labels: Int[Tensor, "n"]) -> flo
     two classes count as 0.
 
     >>> import torch
+    >>> from annulus.evals import tolerance
     >>> tolerance(torch.eye(2).repeat(3, 1), torch.tensor([0, 1, 0, 1, 0, 1]))
     1.0
     """
@@ -69,6 +72,7 @@ def effective_rank(embeddings: Float[Tensor, "n d"]) -> float:
     Source: Roy and Vetterli 2007, "The effective rank", EUSIPCO, Definition 1.
 
     >>> import torch
+    >>> from annulus.evals import effective_rank
     >>> round(effective_rank(torch.eye(8)), 6)
     8.0
     """
