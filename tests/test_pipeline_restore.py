@@ -182,6 +182,16 @@ def test_locks_of_a_killed_dvc_are_removed_and_none_while_another_worktree_runs_
     assert not any(lock.exists() for lock in locks)
 
 
+def test_a_list_of_locks_that_dvc_left_half_written_is_removed_and_a_whole_one_stays(root):
+    places = [".dvc/tmp/rwlock", "stages/cifar10/.dvc/tmp/exps/rwlock", "stages/cifar10/.dvc/tmp/rwlock"]
+    for place, text in zip(places, ["", '{"read": {', '{"read": {}, "write": {}}'], strict=True):
+        (root / place).parent.mkdir(parents=True, exist_ok=True)
+        (root / place).write_text(text)
+    told = "\n".join(restore(root))
+    assert [place for place in places if (root / place).exists()] == places[2:]
+    assert all(f"removed: {place}, DVC's list of locks" in told for place in places[:2])
+
+
 def test_dvc_takes_head_for_head_again(root):
     """DVC takes EXEC_BASELINE for HEAD while it is there: `dvc params diff` compared with the killed run's start."""
     assert "DVC's HEAD is that of git again" in "\n".join(restore(root))

@@ -5,6 +5,7 @@ next `dvc repro` would then compute the changed variant over metrics/. Removed c
 """
 
 import argparse
+import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -51,6 +52,9 @@ def restore(root: Path) -> list[str]:
         for lock in locks:
             lock.unlink()
         done.append(f"removed: {', '.join(lock.name for lock in locks)}, left in git's folder by the killed run")
+    for lock in _cut_off(root):
+        lock.unlink()
+        done.append(f"removed: {lock.relative_to(root)}, DVC's list of locks, which the killed run left half written")
     for path in (root / "params.yaml", *root.glob("stages/*/params.yaml")):
         compared_again(path)
     changed = git(root, "diff", "--relative", "--name-only", "-z", "HEAD").decode().split("\0")[:-1]
@@ -177,3 +181,15 @@ def _dead_locks(root: Path) -> list[Path]:
         return []
     folder = root / git(root, "rev-parse", "--git-common-dir").decode().strip()
     return [*folder.glob("objects/??/*.lock"), *folder.glob("refs/exps/**/*.lock")]
+
+
+def _cut_off(root: Path) -> list[Path]:
+    """Lists of locks that are no JSON. DVC writes them in place, and refuses every run beside such a one."""
+    cut = []
+    places = [f"{folder}.dvc/tmp/{below}rwlock" for folder in ("", "stages/*/") for below in ("", "exps/")]
+    for lock in (path for place in places for path in sorted(root.glob(place))):
+        try:
+            json.loads(lock.read_bytes())
+        except ValueError:
+            cut.append(lock)
+    return cut
