@@ -53,7 +53,6 @@ CONTROLS = {  # where more than the temperature moves the weight
     "law_controls/queue.csv": Part(", bank and queue", 0.2),
     "law_controls/dimension.csv": Part(", dimensions", 0.2),
 }
-RAN = tuple(f"law_controls/{part}.csv" for part in ("hcl", "hcl-hot", "count"))  # whose numbers are in git
 DRAWN = {"embedded_law/ir-256.csv": Part(), "embedded_law/moco.csv": Part(", MoCo")}
 BASE = "uniform"
 WEIGHT = "hard_weight_percent"
