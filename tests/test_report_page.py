@@ -27,7 +27,7 @@ from annulus_lab.report.page.html import html
 from annulus_lab.report.page.markdown import markdown, not_run
 from annulus_lab.report.page.sections import Empty
 from annulus_lab.report.papers.comparison import ComparedRow, Comparison, load_tables
-from annulus_lab.report.papers.tables import MINUS, Column, Table, comparison_table, number
+from annulus_lab.report.papers.tables import MINUS, Column, Table, number, paper_table
 from annulus_lab.report.presets.overview import Commands
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -302,7 +302,7 @@ def test_a_paper_s_table_has_its_number_ours_and_the_difference():
     rows = [ComparedRow({"method": "IR"}, None, 81.2, 0.3, 79.64, 0.5, -1.56, "cifar10, paper")]
     rows += [ComparedRow({"method": "LA"}, None, 83.9, None)] * 2
     table = next(table for table in load_tables() if table.id == "ring.table1a")
-    found = comparison_table(Comparison(table, rows, "run"))
+    found = paper_table(Comparison(table, rows, "run"))
     assert [column.title for column in found.columns] == ["method", "paper", "here", "difference"]
     not_run = ["LA", "83.9", "not run", ""]
     assert texts(found) == [["IR", "81.2 ± 0.3", "79.6 ± 0.5", f"{MINUS}1.6"], not_run, not_run], "printed twice: two"

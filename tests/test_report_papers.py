@@ -11,7 +11,7 @@ from annulus.errors import InputError
 from annulus_lab.report.papers.comparison import agrees, compare, compared, load_figures, load_measured, load_tables
 from annulus_lab.report.papers.metrics import Metrics
 from annulus_lab.report.papers.published import HERE, entries, read
-from annulus_lab.report.papers.tables import comparison_table
+from annulus_lab.report.papers.tables import paper_table
 
 RESULTS = read(HERE / "published.yaml")
 TABLES = {table.id: table for table in load_tables()}
@@ -109,7 +109,7 @@ def test_the_closed_form_estimates_and_percentages_of_both_toy_tables_go_to_thei
     shares, percentiles = of("mutualinfo.table3", tmp_path), of("ring.table5", tmp_path)
     for table in (shares, percentiles):  # of the variant that comes closest, on points that it did not train on
         assert [row.here for row in table.rows] == [0.0204, 1.1, 1.09, 1.075, 1.05, 1.025, 1.01, 1.005]
-        assert "did not train on" in comparison_table(table).caption
+        assert "did not train on" in paper_table(table).caption
     assert [row.labels.get("w_l") for row in percentiles.rows] == [None, None, "10", "25", "50", "75", "90", "95"]
     assert [row.here_std for row in shares.rows] == [None] + [0.001] * 7
     assert shares.rows[0].difference == pytest.approx(-0.00001)
@@ -125,7 +125,7 @@ def test_no_difference_is_printed_where_data_set_or_scale_differ(tmp_path, scale
     written(tmp_path, "cifar10_algorithms/table.csv", [row | {"scale": scale, "epochs": epochs, "dataset": dataset}])
     found = of("ring.table1a", tmp_path)
     assert [row.difference for row in found.rows if row.here is not None] == [-16.7 if subtracted else None]
-    titles = [column.title for column in comparison_table(found).columns]
+    titles = [column.title for column in paper_table(found).columns]
     assert titles[-2 - subtracted :] == ["paper", "here", "difference"][: 2 + subtracted]
 
 

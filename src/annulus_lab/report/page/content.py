@@ -48,9 +48,9 @@ from annulus_lab.report.papers.tables import (
     Cell,
     Column,
     Table,
-    comparison_table,
     named,
     numeric,
+    paper_table,
     setting_of,
     valued,
     values_table,
@@ -245,9 +245,7 @@ def papers_of(
         if comparison.reason is not None:
             empty = Empty(comparison.reason, comparison.command, comparison.status == "broken")
         own = commands.get(comparison.table.id)
-        paper.tables.append(
-            Compared(comparison, comparison_table(comparison), setting_of(comparison), about, empty, own)
-        )
+        paper.tables.append(Compared(comparison, paper_table(comparison), setting_of(comparison), about, empty, own))
     return list(papers.values())
 
 

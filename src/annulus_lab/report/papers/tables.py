@@ -119,7 +119,7 @@ def values_table(caption: str, values: Mapping[str, object]) -> Table:
     return Table(caption, [Column("quantity", numeric=False), Column("value"), Column("unit", numeric=False)], rows)
 
 
-def comparison_table(comparison: Comparison) -> Table:
+def paper_table(comparison: Comparison) -> Table:
     """One of the papers' tables: their settings; for each of their columns the paper's number, ours and, where data set
     and scale are the paper's, the difference.
 
