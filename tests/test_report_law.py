@@ -12,6 +12,7 @@ from annulus_lab.report.figures.law import (
     explanation,
     finding,
     gains_in,
+    later_losses,
     law,
     with_controls,
 )
@@ -86,6 +87,24 @@ def test_hcl_s_rings_stand_at_the_temperature_of_its_negatives():
     places = places_in(left)
     assert places["ring, HCL at 0.8"] == [[0.8 / 1.05, 0.0], [0.8 / 1.2, 1.0]]
     assert places["ring, counts"] == [[0.2, 0.0], [0.2, 1.0]]
+
+
+def test_later_losses_stand_beside_infonce_of_their_temperature():
+    def gains(stem, knn, linear):
+        numbers = {f"{stem}knn_gain": knn, f"{stem}gain": linear}
+        halves = {f"{name}_interval_percent": 0.3 for name in numbers}
+        return {f"{name}_percent": gain for name, gain in numbers.items()} | halves
+
+    table = [{"method": name} | gains("here_", knn, 0.5) for name, knn in (("IR", 0.0), ("HCL", 1.5), ("late", 7.0))]
+    pairs = [
+        {"row": row, "base": base} | gains("", knn, 0.25)
+        for row, base, knn in (("HCL warm", "IR warm", 2.5), ("DCL cold", "IR cold", -1.0), ("DCL cold", "oracle", 9.0))
+    ]
+    left, right = later_losses(table, pairs).axes
+    assert places_in(left) == {"HCL": [[0.1, 1.5], [0.25, 2.5]], "DCL": [[0.1, -1.0]]}
+    assert places_in(right) == {"HCL": [[0.1, 0.5], [0.25, 0.25]], "DCL": [[0.1, 0.25]]}
+    with pytest.raises(ValueError, match="holds no later loss"):
+        later_losses(table[:1], [])
 
 
 def test_the_sentence_tells_rings_at_low_temperatures_from_the_others():

@@ -53,10 +53,20 @@ CONTROLS = {  # where more than the temperature moves the weight
     "law_controls/queue.csv": Part(", bank and queue", 0.2),
     "law_controls/dimension.csv": Part(", dimensions", 0.2),
 }
+# Rows of cifar10_later that read no labels: InfoNCE of the same temperature, and the temperature of the negatives.
+LATER = {
+    **dict.fromkeys(("RING+anneal", "BALL+anneal", "DCL", "DCLW", "debiased", "MoCHi", "NNCLR"), ("IR", 0.2)),
+    "HCL": ("IR", 0.1),
+    "DCL cold": ("IR cold", 0.1),
+    "sigmoid": ("IR cold", 0.1),
+    "HCL warm": ("IR warm", 0.25),
+    "debiased warm": ("IR warm", 0.5),
+}
 DRAWN = {"embedded_law/ir-256.csv": Part(), "embedded_law/moco.csv": Part(", MoCo")}
 BASE = "uniform"
 WEIGHT = "hard_weight_percent"
 ONE = 0.2  # temperature of most controls; at lower ones no ring of law gains
+ENDS = ("_percent", "_interval_percent")
 APART = 1.03  # factor between neighbouring series, whose points would cover each other
 
 
@@ -80,6 +90,30 @@ def law(of: Mapping[str, Part], *files: Sequence[Row]) -> Figure:
         gains = [gain.row for gain in gains_in(rows)]
         for temperature, row in zip(part.negative_temperatures(gains), gains, strict=True):
             series.setdefault(f"{row['series']}{part.behind}", []).append((temperature, row))
+    return _drawn(series)
+
+
+def later_losses(table: Sequence[Row], pairs: Sequence[Row]) -> Figure:
+    """The same of later losses, samplers and positives: the rows of cifar10_later's table, and of its pairs.
+
+    Raises:
+        ValueError: when a column is not there, or no row of LATER has run.
+    """
+    over_ir = {row["method"]: row for row in table}
+    of_pairs = {(row["row"], row["base"]): row for row in pairs}
+    series: dict[str, list[tuple[float, Row]]] = {}
+    for name, (base, temperature) in LATER.items():
+        row, stem = (over_ir.get(name), "here_") if base == "IR" else (of_pairs.get((name, base)), "")
+        if row is not None:
+            kinds = {"knn": f"{stem}knn_gain", "linear": f"{stem}gain"}
+            gains = {f"{kind}_gain{end}": row[f"{column}{end}"] for kind, column in kinds.items() for end in ENDS}
+            series.setdefault(name.removesuffix(" cold").removesuffix(" warm"), []).append((temperature, gains))
+    if not series:
+        raise ValueError("holds no later loss")
+    return _drawn(series)
+
+
+def _drawn(series: Mapping[str, Sequence[tuple[float, Row]]]) -> Figure:
     ticks = [temperature for points in series.values() for temperature, _ in points]
     figure, (left, right) = panels("kNN", "linear probe")
     for axes, evaluation in ((left, "knn"), (right, "linear")):
