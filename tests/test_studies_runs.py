@@ -212,6 +212,7 @@ def test_a_linear_probe_of_views_is_that_of_the_main_line(splits, one_thread, mo
     settings = trial.linear, trial.linear_budget, trial.run.views, trial.run.seed, CPU
     alone = probe_views(training.method.encoder, splits.train, splits.validation, splits.test, *settings)
     assert accuracies["linear_top1_percent"] == alone.metrics["top1_percent"]
+    assert accuracies["linear_top5_percent"] == alone.metrics["top5_percent"]
     assert right["linear_top1_percent"] == alone.right["top1_percent"].tolist()
 
 
