@@ -102,9 +102,6 @@ UNPAIRED = {
     "mutualinfo.cmc-without-augmentation": "cifar10_augmentations, parts ir and cmc: 30 and 20 runs",
     "mutualinfo.hard-number": "cifar10_negatives, part count: 60 runs",
     "ring.policies-speed": "cifar10_negatives, part annealing: 25 runs",
-    "eqco.moco-plain-drops": "cifar10_negatives, part eqco-moco: 30 runs",
-    "eqco.moco-steady": "cifar10_negatives, part eqco-moco: 30 runs",
-    "eqco.moco-limit": "cifar10_negatives, part eqco-moco: 30 runs",
 }
 
 

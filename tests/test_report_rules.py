@@ -79,7 +79,6 @@ TRUE = {
     "all(min(up, down, 2) <= 2)": lambda up, down: (smallest(up, down, 2) <= 2).all(),
     "max(a, b) > min(a, b)": lambda a, b: largest(a, b) > smallest(a, b),
     "first(down) > last(down)": lambda down: down.first() > down.last(),
-    "at(down, 1) <= 2 and at(down, 1) >= 2": lambda down: (down.second() <= 2) & (down.second() >= 2),
     "all(inner(up) > 1) and all(inner(up) < 4)": lambda up: (up.inner() > 1).all() & (up.inner() < 4).all(),
     "any(inner(peak) > first(peak) and inner(peak) > last(peak))": lambda peak: peak.reverse_u(),
     "gain ~ 2.9 and gain ~ 1": lambda gain: gain.near(2.9) & gain.near(1),
@@ -237,8 +236,6 @@ def test_numbers_that_a_rule_does_not_fit_are_named():
     ):
         with pytest.raises(RuleFault, match=fault):
             truth(rule)
-    with pytest.raises(RuleFault, match=r"at\(..., 1\) of 1 values; places count from 0"):
-        Term("hard", [ClaimNumber(1.0)]).second()
     # Even where the rule would not need the value.
     claim = Claim("eqco.made-up", "", lambda a, b: (b < 1) | (a > 0).any())
     for value, fault in (([math.nan], "a is nan"), (math.inf, "a is inf"), ([], "a is an empty list")):
