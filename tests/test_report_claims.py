@@ -96,8 +96,8 @@ def test_every_claim_reads_cifar10_where_it_has_the_rows():
     assert elsewhere == []
 
 
-# Claims whose runs share seeds and whose files are older than their columns of seeds. Seconds of one core and
-# `dvc repro -s -f part@PART` in the study's folder: 40 a run, 80 with two networks.
+# Claims whose runs share seeds and whose files are older than the columns of seeds. `dvc repro -s -f part@PART` in the
+# study's folder writes these columns: 40 s of one core a run, 80 s with two networks. It trains too long for one edit.
 UNPAIRED = {
     "mutualinfo.cmc-without-augmentation": "cifar10_augmentations, parts ir and cmc: 30 and 20 runs",
     "mutualinfo.hard-number": "cifar10_negatives, part count: 60 runs",
