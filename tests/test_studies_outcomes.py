@@ -80,6 +80,18 @@ def test_a_point_has_its_accuracies_and_gains_with_intervals_and_a_verdict():
     }
 
 
+def test_a_point_has_the_numbers_of_each_seed_whose_mean_is_its_number():
+    runs = {7: outcome([True, True, False, True]), 8: outcome([True, False, False, False])}
+    for seed, run in runs.items():
+        run.metrics["held_out_nats"] = float(seed)
+    row = metrics_row(("IR", 16), runs, runs)
+    assert (row["linear_top1_seed7_percent"], row["linear_top1_seed8_percent"]) == (75, 25)
+    assert (row["held_out_seed7_nats"], row["held_out_seed8_nats"]) == (7, 8)
+    for stem, unit in (("nn1_top1", "percent"), ("knn_top1", "percent"), ("bound", "nats"), ("gradient_mean", "norm")):
+        seeds = [row[f"{stem}_seed{seed}_{unit}"] for seed in runs]
+        assert sum(seeds) / 2 == pytest.approx(row[f"{stem}_{unit}"])
+
+
 def test_mean_iou_is_compared_in_pairs_of_a_seed_where_both_sides_have_it():
     def segmented(ious: list[float]) -> dict[int, Outcome]:
         runs = {seed: outcome([True, False]) for seed in range(3)}
@@ -107,7 +119,11 @@ def test_a_figure_is_over_the_epochs_or_over_the_sweep_with_intervals():
     found = [tuple(row.values()) for row in by_epoch(runs)]
     assert [row[:3] for row in found] == [("none", 1, 2.0), ("none", 2, 4.0), ("linear", 1, 5.0), ("linear", 2, 7.5)]
     assert [row[3] for row in found] == pytest.approx([12.7062 * 1, 12.7062 * 2, 0, 12.7062 * 0.5], rel=1e-4)
-    assert list(by_epoch(runs)[0]) == ["series", "x", "nn1_top1_percent", "nn1_top1_interval_percent"]
+    assert list(by_epoch(runs)[0]) == [
+        *("series", "x", "nn1_top1_percent", "nn1_top1_interval_percent"),
+        *("nn1_top1_seed0_percent", "nn1_top1_seed1_percent"),
+    ]
+    assert [row[4:] for row in found] == [(1, 3), (2, 6), (5, 5), (7, 8)]
     swept = {("IR", 0.2): {0: outcome([True, False, True, True]), 1: outcome([True] * 4)}}
     (row,) = by_value(swept)
     right = right_by_seed(swept["IR", 0.2])["nn1_top1_percent"]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from annulus.errors import InputError
+from annulus.evals.families import by_chance
 from annulus.files.results import write_seeds
 from annulus.files.right import write_right
 from annulus_lab.studies.shared.outcomes import gain
@@ -100,14 +101,21 @@ def test_rows_whose_seeds_ran_on_several_days_are_compared_by_the_seeds_that_bot
     assert [(line["here_gain_percent"], line["seeds"], line["gain_seeds"]) for line in found] == [(0, 2, 2), (-5, 3, 2)]
 
 
-def test_the_text_counts_the_comparisons_that_chance_alone_would_give():
-    names = ["here_percent", "here_interval_percent", "here_gain_percent", "here_gain_interval_percent"]
-    row = {"table": "a", "method": "b", "paper_percent": "", "paper_gain_percent": ""} | dict.fromkeys(names, 1.0)
-    verdicts = (
-        ["base"] + ["better"] * 3 + ["worse"] + ["within noise (could see 1 points)"] * 36 + ["one seed", "equal"]
+def test_the_text_reads_all_comparisons_together():
+    """Of 40 differences the one of 9 half-widths survives 40 tests; one in two tables with other names counts once."""
+    names = ["paper_percent", "paper_gain_percent", "here_interval_percent", "here_gain_interval_percent"]
+    row = {"table": "a", "method": "b", "gain_seeds": 5} | dict.fromkeys(names, 1.0)
+    gains = [("base", 0.0), ("better", 1.1), ("better", 1.2), ("better", 9.0), ("worse", -1.1)]
+    gains += [("within noise (could see 1 points)", n / 100) for n in range(36)] + [("one seed", 3.0), ("equal", 0.0)]
+    rows = [row | {"verdict": said, "here_percent": 1.0, "here_gain_percent": gain} for said, gain in gains]
+    text = as_text([*rows, rows[3] | {"table": "c", "paper_percent": ""}])
+    assert [line.rstrip()[-16:] for line in text.splitlines() if "survives" in line] == ["better, survives"] * 2
+    assert text.splitlines()[-1] == (
+        "4 of 40 comparisons differ, 1 survive Holm's correction for all; by chance alone 2.0 would differ on "
+        f"average, and one at least in {by_chance(40, 5).any_percent:.0f} % of tables"
     )
-    text = as_text([row | {"verdict": verdict} for verdict in verdicts])
-    assert text.endswith("\n4 of 40 comparisons differ; 2.0 would by chance alone")
+    alone = as_text([rows[-2] | {"here_gain_interval_percent": ""}])
+    assert alone.splitlines()[-1].startswith("0 of 0 comparisons differ, 0 survive")
 
 
 def test_the_text_of_one_seed_has_no_intervals_and_the_same_columns(tmp_path):

@@ -151,6 +151,7 @@ def test_the_probes_see_the_test_images_and_learn_from_the_training_images(split
     swapped = dataclasses.replace(splits.test, labels=1 - splits.test.labels)
     wrong, swapped_bits = probe(training, dataclasses.replace(splits, test=swapped), variant(3))
     assert seeds == [3, 3]
+    assert right.pop("linear_top5_percent") == 100, "of two classes"
     assert right.keys() == bits.keys() == set(ACCURACIES)
     assert right["nn1_top1_percent"] > 60
     for name, value in right.items():
@@ -170,7 +171,7 @@ def test_both_probes_learn_from_the_training_images_and_from_no_validation_image
         for changed in ({}, {"train": learned}, {"validation": validated})
     )
     assert same == found
-    assert other == {name: pytest.approx(100 - value) for name, value in found.items()}
+    assert {name: other[name] for name in ACCURACIES} == {name: pytest.approx(100 - found[name]) for name in ACCURACIES}
 
 
 @pytest.mark.parametrize(
@@ -189,7 +190,7 @@ def test_every_probe_of_params_yaml_has_the_features_that_it_reads(splits, one_t
     labels = torch.arange(len(splits.validation)) % 2
     training, marked = Trials(splits).training(trial), dataclasses.replace(splits.validation, labels=labels)
     accuracies, _ = probe(training, dataclasses.replace(splits, validation=marked), trial)
-    assert accuracies.keys() == set(ACCURACIES)
+    assert accuracies.keys() == {*ACCURACIES, "linear_top5_percent"}
     assert torch.equal(seen[0].labels.cpu(), labels)
 
 
@@ -212,6 +213,7 @@ def test_a_linear_probe_of_views_is_that_of_the_main_line(splits, one_thread, mo
     settings = trial.linear, trial.linear_budget, trial.run.views, trial.run.seed, CPU
     alone = probe_views(training.method.encoder, splits.train, splits.validation, splits.test, *settings)
     assert accuracies["linear_top1_percent"] == alone.metrics["top1_percent"]
+    assert accuracies["linear_top5_percent"] == alone.metrics["top5_percent"]
     assert right["linear_top1_percent"] == alone.right["top1_percent"].tolist()
 
 

@@ -168,7 +168,7 @@ def test_a_base_that_is_no_point_of_its_part_is_refused(made, base):
 def test_a_part_without_a_sweep_is_accuracy_over_epochs(made):
     series = {"none": {}, "ball": {"sampler": "ball"}}
     points, figure = made({"figure": "x", "base": {"series": "none"}, "series": series}, [0])
-    epochs = [("1", "10.0", "", "tiny"), ("2", "20.0", "", "tiny")]  # one seed has no interval
+    epochs = [("1", "10.0", "", "10.0", "tiny"), ("2", "20.0", "", "20.0", "tiny")]  # one seed has no interval
     assert [tuple(row.values()) for row in figure] == [(name, *epoch) for name in series for epoch in epochs]
     assert [(point["series"], point["value"]) for point in points] == [("none", ""), ("ball", "")]
 

@@ -27,7 +27,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     return Results.by_seed(
         {
             seed: {name: outcome.metrics[name] for name in MEASURED}
-            | {name: outcome.metrics[name] for name in CLOSENESS if name in outcome.metrics}
+            | {name: outcome.metrics[name] for name in ("linear_top5_percent", *CLOSENESS) if name in outcome.metrics}
             for seed, outcome in outcomes.items()
         }
     )

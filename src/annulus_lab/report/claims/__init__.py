@@ -28,8 +28,9 @@ A new claim is one entry in its paper's file, and its test:
 2. `values` says where the numbers are (`selectors`); leave it out where nothing measures them yet. For a new study,
    give the command that writes its files in `report.papers.metrics`. A claim reads CIFAR-10 where it has the rows.
 3. The rule is a function of these numbers (`rules`). Two runs are compared by their difference in pairs of a seed and a
-   test image (a gain), which a test asserts; other numbers as independent ones. A claim of equality names how far apart
-   is equal. The page prints the rules beside the verdict.
+   test image (a gain), which a test asserts. Where no gain compares them, they are compared in pairs of a seed, if the
+   file has each seed's value (linear_top1_seed70_percent); other numbers as independent ones. A claim of equality names
+   how far apart is equal. The page prints the rules beside the verdict.
 4. In tests/claim_examples.yaml a claim with `values` has numbers of which it holds, and changes of which it does not.
    A theorem that other tests assert names them in `tested`.
 """

@@ -125,9 +125,6 @@ class Term:
     def last(self) -> "Term":
         return self._of_list("last", operator.itemgetter(-1))
 
-    def second(self) -> "Term":
-        return replace(self._of_list("at", _second), text=f"at({self.text}, 1)")
-
     def mean(self) -> "Term":
         return self._of_list("mean", mean)
 
@@ -202,12 +199,6 @@ def _of_several(name: str, function: Callable[..., ClaimNumber], numbers: tuple[
     terms = [constant(number) for number in numbers]
     text = f"{name}({', '.join(term.text for term in terms)})"
     return Term(text, _elementwise(function, text, *terms))
-
-
-def _second(values: list[ClaimNumber]) -> ClaimNumber:
-    if len(values) < 2:
-        raise RuleFault("at(..., 1) of 1 values; places count from 0")
-    return values[1]
 
 
 def _inner(values: list[ClaimNumber]) -> list[ClaimNumber]:

@@ -9,6 +9,7 @@
 """
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
@@ -17,7 +18,7 @@ from annulus.evals.intervals import Interval
 from annulus_lab.pipeline.projects import metrics_path
 from annulus_lab.report.claims.truth import SMALLEST_EFFECT, ClaimNumber, Value
 from annulus_lab.report.papers.comparison import ComparedRow, Comparison, load_measured
-from annulus_lab.report.papers.metrics import Metrics, Missing
+from annulus_lab.report.papers.metrics import Metrics, Missing, Row
 from annulus_lab.report.papers.published import label
 from annulus_lab.report.papers.setting import PaperSetting, conclusive, read_setting
 
@@ -58,10 +59,14 @@ class MetricColumn:
             raise Missing(self.file, metrics.command(self.file), others)
         if (self.interval, self.std) != (None, None):
             half, smallest = self._halves(metrics), SMALLEST_EFFECT if self.column.endswith("_percent") else 0.0
+            seeds = [self._by_seed(metrics, row) for row in metrics.ordered(self.file, self.where, self.by)]
             if isinstance(value, list):
-                value = [ClaimNumber(*pair, smallest) for pair in zip(value, half, strict=True)]
+                value = [
+                    ClaimNumber(number, interval, smallest, by_seed)
+                    for number, interval, by_seed in zip(value, half, seeds, strict=True)
+                ]
             else:
-                value = ClaimNumber(value, half, smallest)
+                value = ClaimNumber(value, half, smallest, seeds[0])
         return value, read_setting(metrics, self.file, metrics.matching(self.file, self.where)[0])
 
     def keys(self, metrics: Metrics, tables: Mapping[str, Comparison]) -> tuple[str, list[str]]:
@@ -72,6 +77,15 @@ class MetricColumn:
         """
         rows = metrics.ordered(self.file, self.where, self.by)
         return ", ".join(self.by), [", ".join(label(row[column]) for column in self.by) for row in rows]
+
+    def _by_seed(self, metrics: Metrics, row: Row) -> tuple[tuple[int, float], ...]:
+        """Value of each seed, from columns such as linear_top1_seed70_percent; empty if the file has none."""
+        stem, _, unit = self.column.rpartition("_")
+        found = {name: re.fullmatch(rf"{stem}_seed(\d+)_{unit}", name) for name in row}
+        values = {int(match[1]): row[name] for name, match in found.items() if match}
+        if strange := [value for value in values.values() if isinstance(value, str)]:
+            raise metrics.fault(self.file, f"{self.column} of a seed is {strange[0]!r}, no number")
+        return tuple(sorted(values.items()))
 
     def _halves(self, metrics: Metrics) -> float | list[float]:
         """Half of the 95 % interval of each number; infinite where one seed shows none."""

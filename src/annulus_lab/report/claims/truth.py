@@ -6,15 +6,21 @@ root of its half-widths' squares, as for independent numbers. Two runs that shar
 their gain, one number with an interval of its own. Two gains over one base are compared by their difference; its
 interval is too wide, since both gains hold the base's error. Sums and means have the sum and mean of half-widths, since
 numbers of the same encoders err together.
+
+If two numbers have values of the same seeds, their difference, sum or mean is computed for each seed. Its interval is
+over the seeds (Student's t), and not over test images. Of 3,528 pairs of rows of cifar10_algorithms and cifar10_later
+83 % have the same interval with test images; one in 20 is narrower without them by 12 % or more.
 """
 
 import itertools
 import math
 import operator
 import statistics
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
+
+from annulus.evals.intervals import over_seeds
 
 ROUNDING = 1e-9  # of differences of printed numbers
 SMALLEST_EFFECT = 0.5  # points of accuracy: no paper's table calls a smaller difference a gain
@@ -23,12 +29,14 @@ SMALLEST_EFFECT = 0.5  # points of accuracy: no paper's table calls a smaller di
 class ClaimNumber(NamedTuple):
     """A number and half of its interval: 0 for an exact number, infinite where one seed shows none.
 
-    `smallest` is the smallest effect of interest in its unit; 0 for a unit without one.
+    `smallest` is the smallest effect of interest in its unit; 0 for a unit without one. `seeds` holds each seed and its
+    value, where the file has them.
     """
 
     value: float
     half: float = 0.0
     smallest: float = 0.0
+    seeds: tuple[tuple[int, float], ...] = ()
 
 
 class Share(ClaimNumber):
@@ -91,7 +99,7 @@ class RuleFault(Exception):
 
 def compared(compare: Callable[[float, float], bool], left: ClaimNumber, right: ClaimNumber) -> Truth:
     # A number that meets itself, such as the largest of a list that is also its last, has no error to differ by.
-    half = 0.0 if left is right else math.hypot(left.half, right.half)
+    half = 0.0 if left is right else difference(left, right).half
     if half == 0:
         return Truth(compare(left.value, right.value))
     ends = {compare(_snapped(left.value + side, right.value), right.value) for side in (-half, half)}
@@ -116,11 +124,30 @@ def _snapped(end: float, to: float) -> float:
 
 
 def summed(left: ClaimNumber, right: ClaimNumber) -> ClaimNumber:
-    return ClaimNumber(left.value + right.value, left.half + right.half)
+    return _combined(operator.add, [left, right], left.half + right.half)
 
 
 def difference(left: ClaimNumber, right: ClaimNumber) -> ClaimNumber:
-    return ClaimNumber(left.value - right.value, math.hypot(left.half, right.half), _smallest(left, right))
+    return _combined(operator.sub, [left, right], math.hypot(left.half, right.half), _smallest(left, right))
+
+
+def _combined(
+    compute: Callable[..., float], numbers: Sequence[ClaimNumber], half: float, smallest: float = 0.0
+) -> ClaimNumber:
+    """`compute` of the numbers, and of each seed's values; `half` is replaced if several have values of the same seeds.
+
+    An exact number counts as the same for every seed.
+    """
+    known = {tuple(seed for seed, _ in number.seeds) for number in numbers if number.seeds}
+    by_seed: list[tuple[int, float]] = []
+    if len(known) == 1 and all(number.seeds or number.half == 0 for number in numbers):
+        (seeds,) = known
+        columns = [[value for _, value in number.seeds] or [number.value] * len(seeds) for number in numbers]
+        by_seed = list(zip(seeds, map(compute, *columns), strict=True))
+        if sum(bool(number.seeds) for number in numbers) > 1:
+            over = over_seeds([value for _, value in by_seed]).half
+            half = math.inf if over is None else over
+    return ClaimNumber(compute(*(number.value for number in numbers)), half, smallest, tuple(by_seed))
 
 
 def near(number: ClaimNumber, printed: ClaimNumber) -> Truth:
@@ -133,13 +160,13 @@ def near(number: ClaimNumber, printed: ClaimNumber) -> Truth:
 def product(left: ClaimNumber, right: ClaimNumber) -> ClaimNumber:
     if left.half and right.half:
         raise RuleFault("a product of two numbers with intervals")
-    return ClaimNumber(left.value * right.value, left.half * abs(right.value) + right.half * abs(left.value))
+    return _combined(operator.mul, [left, right], left.half * abs(right.value) + right.half * abs(left.value))
 
 
 def quotient(left: ClaimNumber, right: ClaimNumber) -> ClaimNumber:
     if right.half:
         raise RuleFault("a division by a number with an interval")
-    return ClaimNumber(left.value / right.value, left.half / abs(right.value))
+    return _combined(operator.truediv, [left, right], left.half / abs(right.value))
 
 
 def steps(compare: Callable[[float, float], bool]) -> Callable[[list[ClaimNumber]], Truth]:
@@ -147,7 +174,8 @@ def steps(compare: Callable[[float, float], bool]) -> Callable[[list[ClaimNumber
 
 
 def mean(values: list[ClaimNumber]) -> ClaimNumber:
-    return ClaimNumber(*map(statistics.fmean, zip(*values, strict=True)))
+    half, smallest = (statistics.fmean(getattr(one, name) for one in values) for name in ("half", "smallest"))
+    return _combined(lambda *numbers: statistics.fmean(numbers), values, half, smallest)
 
 
 def share(truths: list[Truth]) -> Share:

@@ -53,6 +53,12 @@ def with_interval(name: str, interval: Interval) -> dict[str, Number]:
     return {name: interval.mean, f"{stem}_interval_{unit}": "" if interval.half is None else interval.half}
 
 
+def by_seed(name: str, values: Mapping[int, float]) -> dict[str, Number]:
+    """Number of each seed, with `seedN` before the unit: claims compare any two rows in pairs of a seed."""
+    stem, _, unit = name.rpartition("_")
+    return {f"{stem}_seed{seed}_{unit}": value for seed, value in values.items()}
+
+
 def metrics_row(point: GridPoint, runs: SeedRuns, base: SeedRuns) -> dict[str, Number]:
     """All measurements at a point of a grid, and its gains over the base; the gradient is the last epoch's."""
     row: dict[str, Number] = {"series": point[0], "value": "" if point[1] is None else point[1], "seeds": len(runs)}
@@ -61,13 +67,21 @@ def metrics_row(point: GridPoint, runs: SeedRuns, base: SeedRuns) -> dict[str, N
         stem, above = name.removesuffix("_top1_percent"), gain(right[name], other[name])
         row |= with_interval(name, accuracy(right[name])) | with_interval(f"{stem}_gain_percent", above)
         row[f"{stem}_verdict"] = "base" if runs is base else verdict_text(above)
+    seeds = {name: {seed: 100 * float(bits.mean()) for seed, bits in right[name].items()} for name in ACCURACIES}
     for name in ("bound_nats", "ceiling_nats", "held_out_nats", "held_out_ceiling_nats", *CLOSENESS):
         if all(name in run.metrics for run in runs.values()):
-            row |= with_interval(name, over_seeds([float(run.metrics[name]) for run in runs.values()]))
+            values = {seed: float(run.metrics[name]) for seed, run in runs.items()}
+            row |= with_interval(name, over_seeds(list(values.values())))
+            if name in ("bound_nats", "held_out_nats"):
+                seeds[name] = values
     row |= _segmentation(runs, base)
-    last = [run.history[-1] for run in runs.values()]
-    row |= with_interval("gradient_mean_norm", over_seeds([float(epoch["gradient_norm"]) for epoch in last]))
-    return row | {"gradient_std_norm": statistics.fmean(float(epoch["gradient_norm_std"]) for epoch in last)}
+    last = {seed: run.history[-1] for seed, run in runs.items()}
+    seeds["gradient_mean_norm"] = {seed: float(epoch["gradient_norm"]) for seed, epoch in last.items()}
+    row |= with_interval("gradient_mean_norm", over_seeds(list(seeds["gradient_mean_norm"].values())))
+    row["gradient_std_norm"] = statistics.fmean(float(epoch["gradient_norm_std"]) for epoch in last.values())
+    for name, values in seeds.items():
+        row |= by_seed(name, values)
+    return row
 
 
 def _segmentation(runs: SeedRuns, base: SeedRuns) -> dict[str, Number]:
@@ -110,19 +124,17 @@ def by_epoch(runs: Mapping[GridPoint, SeedRuns]) -> list[dict[str, Number]]:
 
     If annealing changes the candidate sets, the rows also hold their outer share of the closest rows after the epoch.
     """
-    histories = {name: [run.history for run in seed_runs.values()] for (name, _), seed_runs in runs.items()}
-    reached = {
-        row["outer_share"] for seed_histories in histories.values() for history in seed_histories for row in history
-    }
+    reached = {row["outer_share"] for seed_runs in runs.values() for run in seed_runs.values() for row in run.history}
     columns = {SHOWN: ("validation_nn1_percent", 1)}
     if len(reached) > 1:
         columns["kept_percent"] = ("outer_share", 100)
     rows: list[dict[str, Number]] = []
-    for name, seed_histories in histories.items():
-        for rows_of_epoch in zip(*seed_histories, strict=True):
+    for (name, _), seed_runs in runs.items():
+        for rows_of_epoch in zip(*(run.history for run in seed_runs.values()), strict=True):
             row: dict[str, Number] = {"series": name, "x": rows_of_epoch[0]["epoch"]}
             for column, (measured, times) in columns.items():
                 values = [float(seed_row[measured]) for seed_row in rows_of_epoch]
                 row |= with_interval(column, over_seeds(values).times(times))
-            rows.append(row)
+            shown = [float(seed_row["validation_nn1_percent"]) for seed_row in rows_of_epoch]
+            rows.append(row | by_seed(SHOWN, dict(zip(seed_runs, shown, strict=True))))
     return rows

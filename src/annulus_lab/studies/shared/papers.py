@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from annulus.errors import InputError
-from annulus.evals.intervals import COVERAGE, Interval, over_seeds
+from annulus.evals.families import by_chance, from_half, survivors
+from annulus.evals.intervals import Interval, over_seeds
 from annulus.files.results import Number, read_metrics
 from annulus.files.right import read_right
 from annulus_lab.studies.shared.outcomes import BySeed, accuracy, gain, verdict_text, with_interval
@@ -139,22 +140,38 @@ def in_pairs(pairs: Mapping[str, Sequence[str]], rows: StudyRows, scale: str) ->
 
 
 def as_text(rows: Sequence[Mapping[str, Number]]) -> str:
-    """Main columns of the table as text, and the number of verdicts that chance alone would give."""
+    """Main columns of the table as text. The last line reads all rows together: Holm's correction, verdicts by chance.
+
+    A row that stands in two tables with the same numbers counts once.
+    """
+    compared = [row for row in rows if row["verdict"] not in WITHOUT_VERDICT]
+    once = list({_measured(row): row for row in compared}.values())
+    gains = [from_half(*(_optional(row[name]) for name in SHOWN[1]), int(row["gain_seeds"])) for row in once]
+    stand = {_measured(row) for row, stands in zip(once, survivors(gains), strict=True) if stands}
     lines = [f"{'table':<18} {'method':<26}{'paper':>7}{'gain':>7}   {'here':>7}       {'gain':>7}       verdict"]
     for row in rows:
         paper, gained = (
             f"{row[name]:.1f}" if row[name] != "" else "" for name in ("paper_percent", "paper_gain_percent")
         )
         here, above = (_with_half(row[name], row[half]) for name, half in SHOWN)
-        lines.append(
-            f"{row['table']:<18} {row['method']:<26}{paper:>7}{gained:>7}   {here}{above} {row['verdict']}".rstrip()
-        )
-    # Rows with these three verdicts cannot differ.
-    compared = [row for row in rows if row["verdict"] not in ("base", "equal", "one seed")]
-    differ = sum(row["verdict"] in ("better", "worse") for row in compared)
-    chance = (1 - COVERAGE) * len(compared)
-    lines.append(f"{differ} of {len(compared)} comparisons differ; {chance:.1f} would by chance alone")
+        said = f"{row['verdict']}{', survives' * (_measured(row) in stand)}"
+        lines.append(f"{row['table']:<18} {row['method']:<26}{paper:>7}{gained:>7}   {here}{above} {said}".rstrip())
+    differ = sum(row["verdict"] in ("better", "worse") for row in once)
+    chance = by_chance(len(once), 1 + int(min((gain.freedom for gain in gains), default=0)))
+    lines.append(
+        f"{differ} of {len(once)} comparisons differ, {len(stand)} survive Holm's correction for all; by chance alone "
+        f"{chance.mean:.1f} would differ on average, and one at least in {chance.any_percent:.0f} % of tables"
+    )
     return "\n".join(lines)
+
+
+def _measured(row: Mapping[str, Number]) -> tuple[Number, ...]:
+    """Numbers of a row without its place in the papers."""
+    return tuple(value for name, value in row.items() if name not in PLACE)
+
+
+def _optional(cell: Number) -> float | None:
+    return None if cell == "" else float(cell)
 
 
 def pairs_as_text(rows: Sequence[Mapping[str, Number]]) -> str:
@@ -166,6 +183,8 @@ def pairs_as_text(rows: Sequence[Mapping[str, Number]]) -> str:
     return "\n".join(lines)
 
 
+WITHOUT_VERDICT = ("base", "equal", "one seed")  # such rows cannot differ
+PLACE = ("table", "method", "paper_percent", "paper_gain_percent")
 SHOWN = [("here_percent", "here_interval_percent"), ("here_gain_percent", "here_gain_interval_percent")]
 
 

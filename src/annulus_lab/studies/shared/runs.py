@@ -210,4 +210,5 @@ def probe(
         "nn1_top1_percent": (nearest, "nn1_top1_percent"),
     }
     accuracies = {name: result.metrics[number] for name, (result, number) in probes.items()}
+    accuracies["linear_top5_percent"] = linear.metrics["top5_percent"]
     return accuracies, {name: result.right[number].tolist() for name, (result, number) in probes.items()}
