@@ -153,7 +153,7 @@ IR = "tables/mutualinfo.table1/methods/IR"
             1.0,
             "learning_rat: unknown key; did you",
         ),
-        ("detection", "encoders", [], "encoders: [] refused; value should have at least 1 item"),
+        ("detection", "encoders", [], "encoders: [] refused; list should have at least 1 item"),
         ("detection", "scales/demo/configurations/mask-rcnn-c5", {}, "configurations: no 'mask-rcnn-c5'; did you mean"),
         (
             "moving_digits",
