@@ -33,10 +33,11 @@ def training_params(**changes) -> DetectorTrainingParams:
 
 
 def beside_transfer(folder: Path) -> Path:
-    """Where the study's params.yaml belongs in this folder, which has that of `transfer`."""
-    for study in ("transfer", "detection"):
-        (folder / "stages" / study).mkdir(parents=True)
-    shutil.copy(ROOT / "stages/transfer/params.yaml", folder / "stages/transfer")
+    """Where the study's params.yaml belongs in this folder, which has those of the studies whose encoders it takes."""
+    (folder / "stages/detection").mkdir(parents=True)
+    for study in ("transfer", "cifar10_transfer"):
+        (folder / "stages" / study).mkdir()
+        shutil.copy(ROOT / f"stages/{study}/params.yaml", folder / "stages" / study)
     return folder / "stages/detection/params.yaml"
 
 

@@ -14,6 +14,7 @@ from annulus_lab.studies.shared import study as studies
 ALGORITHMS = Path("stages/algorithms/params.yaml")
 CONTENT = {path.parent.name: read_yaml(path) for path in ROOT.glob("stages/*/params.yaml")}
 
+ENCODERS = ("transfer", "cifar10_transfer")
 CAVES = copy.deepcopy(CONTENT["distillation"]["contrast"]["samplers"])
 CAVES["cave"]["clusters"] = 3001
 
@@ -43,7 +44,7 @@ def refused(monkeypatch):
             del place[last]
         else:
             place[last] = value
-        others = {Path(f"stages/{name}/params.yaml"): CONTENT[name] for name in ("algorithms", "transfer")}
+        others = {Path(f"stages/{name}/params.yaml"): CONTENT[name] for name in ("algorithms", *ENCODERS)}
         files = {path.resolve(): each for path, each in (others | {Path("params.yaml"): TREE, own: content}).items()}
         monkeypatch.setattr(studies, "read_tree", lambda path: copy.deepcopy(files[path.resolve()]))
         with pytest.raises(InputError) as error:
@@ -152,6 +153,7 @@ IR = "tables/mutualinfo.table1/methods/IR"
             1.0,
             "learning_rat: unknown key; did you",
         ),
+        ("detection", "encoders", [], "encoders: [] refused; list should have at least 1 item"),
         ("detection", "scales/demo/configurations/mask-rcnn-c5", {}, "configurations: no 'mask-rcnn-c5'; did you mean"),
         (
             "moving_digits",

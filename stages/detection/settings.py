@@ -7,6 +7,7 @@ from typing import Any
 from annulus.errors import InputError, abridge, nearest
 from annulus_lab.config.params import plain
 from annulus_lab.studies.detection.detection_study import read_study
+from annulus_lab.studies.detection.further_encoders import further_settings, missing_encoders
 from annulus_lab.studies.detection.scenes_params import SceneParams
 from annulus_lab.studies.detection.tasks import ScenesParams, segments_settings, task_settings
 from annulus_lab.studies.shared.settings_files import write_settings
@@ -18,6 +19,8 @@ READERS = {
     "tasks": "detection/detect",
     "segments": "detection/segments",
     "table": "detection/table",
+    "further": "detection/further",
+    "further_table": "detection/further_table",
 }
 
 log = logging.getLogger("annulus")
@@ -36,6 +39,9 @@ def main(study: MainStudy) -> dict[str, Any]:
             log.warning(
                 "WARNING: %s is missing; `make repro`, `make study STUDY=transfer ARGS=encoders` make them", path
             )
+    further = further_settings(study, params.encoders)
+    for sentence in missing_encoders(further):
+        log.warning("WARNING: %s", sentence)
     drawn = plain(study.section("drawn", SceneParams))
     scenes = study.section("scenes", ScenesParams)
     own = {"engine": params.engine, "scale": study.params.scale, "seeds": study.seeds}
@@ -48,10 +54,13 @@ def main(study: MainStudy) -> dict[str, Any]:
         files[f"tasks/{name}"] = own | {"drop_empty": scenes.drop_empty} | task
         files[f"scenes/{name}"] = {"kind": task["kind"], "root": root, "drawn": None if root else drawn}
         files[f"scenes/{name}"] |= {"seed": study.seeds[0], "drop_empty": scenes.drop_empty}
+        for one in further:
+            files[f"further/{name}/{one['encoder']}"] = files[f"tasks/{name}"] | {"seeds": one["seeds"]}
     segments = segments_settings(study)
     files["segments"] = own | {"engine": "none", "drop_empty": scenes.drop_empty} | segments
     trained = {name: getattr(study.main, name) for name in SELECTORS}
-    return files | {"table": {"tasks": [*params.tasks, "segments"], "main": trained}}
+    files["table"] = {"tasks": [*params.tasks, "segments"], "main": trained}
+    return files | {"further_table": {"tasks": list(params.tasks), "encoders": further}}
 
 
 if __name__ == "__main__":

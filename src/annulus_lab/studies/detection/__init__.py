@@ -29,6 +29,8 @@ torchvision_engine, detectron2_engine, detectron2_config
 detector_runs      detectors around each encoder, trained by the chosen engine and evaluated
 detected           average precision by variant
 detection_tables   rows of tasks and variants
+further_encoders   the list of further encoders in params.yaml
+further            their numbers and rows
 semantic           segmentation decoders on an encoder's maps
 """
 

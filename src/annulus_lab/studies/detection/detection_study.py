@@ -15,6 +15,7 @@ from annulus_lab.studies.detection.detection_params import (
     SegmentsParams,
     TaskParams,
 )
+from annulus_lab.studies.detection.further_encoders import FurtherEncoder
 from annulus_lab.studies.detection.scenes_params import SceneParams
 from annulus_lab.studies.detection.tasks import ScenesParams, check_engine, detector_settings
 from annulus_lab.studies.shared.study import MainStudy, OwnParams, Settings
@@ -46,6 +47,7 @@ class DetectionParams(OwnParams):
     scales: dict[str, DetectionScale]
     engine: str
     tasks: Annotated[dict[Name, TaskParams], MinLen(1)]
+    encoders: Annotated[list[FurtherEncoder], MinLen(1)]
     scenes: ScenesParams
     segments: SegmentsParams
     drawn: SceneParams

@@ -1,0 +1,77 @@
+"""Further encoders: the list in params.yaml, and where another study keeps them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from annulus.errors import InputError, nearest
+from annulus.settings import Section
+from annulus_lab.config.params import Name, RowName, kinds
+from annulus_lab.studies.shared.study import MainStudy, OwnStudy, Settings
+from annulus_lab.studies.transfer.target_tables import SELECTORS, algorithm
+from annulus_lab.studies.transfer.transfer_params import TransferParams, Variants
+
+FORM = "transfer"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FurtherEncoder(Section):
+    """A variant or an entry of `encoders` of a study of the form of `transfer`; its gains are gains over `base`."""
+
+    name: RowName
+    study: Name
+    base: RowName
+
+
+def further_settings(study: MainStudy, encoders: Sequence[FurtherEncoder]) -> list[Settings]:
+    """Name, base, algorithm, data set, study and seeds of each further encoder.
+
+    Raises:
+        InputError: when the study does not have the encoder or its base, with the nearest name; or two share a name.
+    """
+    found: dict[str, Settings] = {}
+    for place, one in enumerate(encoders):
+        where = f"{study.path}: encoders.{place}"
+        if one.name in found:
+            raise InputError(f"{where}.name: {one.name!r} stands twice; delete one of them")
+        path = study.path.parents[1] / one.study / "params.yaml"
+        if not path.is_file() or (own := OwnStudy(path)).params.of != FORM:
+            raise InputError(
+                f"{where}.study: {one.study!r} trains no list of encoders; take transfer, cifar10_transfer or a study "
+                "of your own of their form"
+            )
+        params = own.read(TransferParams)
+        known = [*kinds(Variants), *(entry.name for entry in params.encoders)]
+        for key, name in (("name", one.name), ("base", one.base)):
+            if name not in known:
+                raise InputError(
+                    f"{where}.{key}: {path} has no encoder {name!r}{nearest(name, known)}; take one of "
+                    f"{', '.join(known)}, or add it to `encoders` there"
+                )
+        main_line = {name: params.defaults.get(name, getattr(study.main, name)) for name in SELECTORS}
+        found[one.name] = {
+            "encoder": one.name,
+            "algorithm": algorithm(one.name, main_line) if one.name in kinds(Variants) else one.name,
+            "study": one.study,
+            "base": one.base,
+            "dataset": main_line["dataset"],
+            "seeds": own.params.seeds,
+        }
+    return list(found.values())
+
+
+def missing_encoders(encoders: Sequence[Settings]) -> list[str]:
+    """A sentence for each study without some of these encoders or their bases: how to train them."""
+    lacking: dict[str, list[str]] = {}
+    for one in encoders:
+        folder = Path("stages", one["study"], "data/encoders")
+        for name in (one["base"], one["encoder"]):
+            own = lacking.setdefault(one["study"], [])
+            if name not in own and not (folder / name).is_dir():
+                own.append(name)
+    return [
+        f"stages/{study}/data/encoders lacks {', '.join(own)}; "
+        f'`make study STUDY={study} ARGS="encoders further_encoders"` makes them'
+        for study, own in lacking.items()
+        if own
+    ]
