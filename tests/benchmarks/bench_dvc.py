@@ -3,8 +3,9 @@
 EXAMPLE is a checkout of https://github.com/iterative/example-get-started-experiments. The main line has run here
 (`make repro`). CPU seconds, user and system; medians of ROUNDS.
 
-Beside that, in a clone at scale tiny: a whole `dvc exp run -S sampler=uniform`, its seconds outside of stages, until
-the first stage begins, and of the longest silence; with --bare also `make repro` of a bare clone and its installation.
+Beside that, in a clone at scale tiny and on a terminal: a whole `dvc exp run -S sampler=uniform`, its seconds outside
+of stages, until the first stage begins, and of the longest silence; with --bare also `make repro` of a bare clone and
+its installation.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -32,6 +34,7 @@ COMMANDS = {
 }
 IDLE = {"idle_repro": ["repro"], "idle_exp_run": ["exp", "run"]}  # what the example cannot run without its data
 STUDIES = ("embedded_law", "cifar10_algorithms")  # one of four stages, one of 44
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colours and movements of a terminal
 TIMED_PYTHON = """#!/bin/sh
 date +%s.%N >> "$STAGE_TIMES"
 "{python}" "$@"
@@ -65,15 +68,17 @@ def medians(example: Path) -> dict[str, float]:
 
 
 def lines_of(command: list[str], folder: Path, environment: dict[str, str]) -> list[tuple[float, str]]:
-    """When each line of a command's output came, in seconds since its start; the last is its end."""
-    started, lines = time.monotonic(), []
-    process = subprocess.Popen(
-        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    for line in process.stdout:
-        lines.append((time.monotonic() - started, line))
+    """What a command shows on a terminal and when, in seconds since its start, bars too; the last is its end."""
+    started, lines, (terminal, end) = time.monotonic(), [], os.openpty()
+    process = subprocess.Popen(command, cwd=folder, env=environment, stdin=end, stdout=end, stderr=end)
+    os.close(end)
+    with suppress(OSError):  # Linux: the command has ended
+        while shown := os.read(terminal, 65536):
+            text = ESCAPES.sub("", shown.decode(errors="replace"))
+            lines += [(time.monotonic() - started, line) for line in re.split(r"[\r\n]+", text) if line.strip()]
+    os.close(terminal)
     if process.wait():
-        raise SystemExit("".join(line for _, line in lines))
+        raise SystemExit("\n".join(line for _, line in lines))
     return [*lines, (time.monotonic() - started, "")]
 
 
@@ -94,7 +99,7 @@ def exp_run(folder: Path) -> dict[str, float]:
     stamps = [float(line) for line in times.read_text().split()]
     stages = sum(end - begin for begin, end in zip(stamps[::2], stamps[1::2], strict=True))
     return {
-        "exp_run_first_stage_seconds": next(at for at, line in lines if line.startswith("Running stage")),
+        "exp_run_first_stage_seconds": next(at for at, line in lines if "Running stage" in line),
         "exp_run_seconds": lines[-1][0],
         "exp_run_outside_of_stages_seconds": lines[-1][0] - stages,
         "exp_run_longest_silence_seconds": max(
@@ -108,7 +113,7 @@ def bare_repro(folder: Path) -> dict[str, float]:
     subprocess.run(["git", "clone", "-q", str(ROOT), str(folder)], check=True)
     lines = lines_of(["make", "repro"], folder, dict(os.environ))
     numbers = next(at for at, line in lines if "knn_top1_percent" in line)
-    begun = next(at for at, line in lines if line.startswith("Running stage"))
+    begun = next(at for at, line in lines if "Running stage" in line)
     return {
         "make_repro_bare_installation_seconds": begun,
         "make_repro_bare_numbers_seconds": numbers,
