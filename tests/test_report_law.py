@@ -130,17 +130,18 @@ def test_controls_have_the_temperature_of_their_file_and_hcl_s_negatives_a_lower
         files[name] = file("ring", gain=place / 2)
         for row in files[name]:
             row["hard_weight_percent"] += place
-            row["value"] = {0.05: 1.0, 0.2: 3.0}[row["value"]] if hcl else f"setting {row['value']}"
-        for gain, weight, over in ((0.0, 96.0, 2), (place / 2, 48.0, 4)):
-            own.append(Point(gain, weight + place, temperature))
-            own_negatives.append(Point(gain, weight + place, temperature / over if hcl else temperature))
+            if temperature is not None:
+                row["value"] = {0.05: 1.0, 0.2: 3.0}[row["value"]] if hcl else f"setting {row['value']}"
+        for gain, weight, value, over in ((0.0, 96.0, 0.05, 2), (place / 2, 48.0, 0.2, 4)):
+            own.append(Point(gain, weight + place, temperature or value))
+            own_negatives.append(Point(gain, weight + place, (temperature or value) / (over if hcl else 1)))
     of_law = [Point(0.0, 96.0, 0.05), Point(1.0, 48.0, 0.2)]
     every = [*of_law, *own]
     at_one = [point for point in every if point.temperature == 0.2]
     assert with_controls([file("ring")], files) == (
         f"With the controls: {separation(every)}. With the temperature of HCL's negatives, t/(1 + beta): "
         f"{separation([*of_law, *own_negatives])}. The same without law's own points: {separation(own_negatives)}. "
-        f"Over the 9 points at temperature 0.2, the gain's rank correlation with the weight is "
+        f"Over the {len(at_one)} points at temperature 0.2, the gain's rank correlation with the weight is "
         f"{at_one_temperature(at_one)}"
     )
 

@@ -32,7 +32,7 @@ NUMBER = re.compile(
     r"[^<\n]*(?P<after><!-- /number -->)"
 )
 CLAIMS = re.compile(r"<!-- claims -->\n(?:\|.*\n)*")
-DIGITS = {"percent": 1, "nats": 2, "pixels": 1, "norm": 2}
+DIGITS = {"percent": 1, "nats": 2, "pixels": 1, "norm": 2, "cosine": 2}
 SMALL = 0.1  # a column of smaller numbers gets two more digits
 
 Row = Mapping[str, str]

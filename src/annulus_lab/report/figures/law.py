@@ -44,7 +44,7 @@ REAL = {
     "full_law/moco.csv": Part(", MoCo, all images"),
     "full_law/moco-long.csv": Part(", MoCo, all images for 60 epochs"),
 }
-CONTROLS = {  # where more than the temperature moves the weight
+CONTROLS = {  # where more than the temperature moves the weight, or each temperature has its own learning rate
     "law_controls/hcl-cold.csv": Part(", HCL at 0.1", 0.1, hcl=True),
     "law_controls/hcl.csv": Part(", HCL at 0.2", 0.2, hcl=True),
     "law_controls/hcl-warm.csv": Part(", HCL at 0.4", 0.4, hcl=True),
@@ -52,6 +52,9 @@ CONTROLS = {  # where more than the temperature moves the weight
     "law_controls/count.csv": Part(", counts", 0.2),
     "law_controls/queue.csv": Part(", bank and queue", 0.2),
     "law_controls/dimension.csv": Part(", dimensions", 0.2),
+    **dict.fromkeys(
+        (f"law_controls/rate-{name}.csv" for name in ("coldest", "cold", "hot")), Part(", a rate of its own")
+    ),
 }
 # Rows of cifar10_later that read no labels: InfoNCE of the same temperature, and the temperature of the negatives.
 LATER = {
