@@ -19,7 +19,7 @@ from annulus.encoders.saved import load_encoder, save_encoder
 from annulus.errors import InputError
 from annulus.evals.intervals import over_seeds_and_images
 from annulus.files.images import ImageSet, save_images
-from annulus.files.results import write_metrics
+from annulus.files.results import write_metrics, write_seeds
 from annulus.files.store import Resident
 from annulus.running.checkpoint import clear
 from annulus.training.setup import build_training
@@ -231,7 +231,7 @@ def test_a_further_encoder_is_in_the_tables_with_its_gain_over_its_base(tmp_path
     }
     setting = dict.fromkeys(("seeds", "classes", "train_images", "test_images", "ways", "shots", "episodes"), 3)
     setting |= {"target": "birds", "scale": "demo"}
-    write_metrics(tmp_path / "birds.BALL+anneal.json", further_row(right) | setting)
+    write_seeds(tmp_path / "BALL+anneal.json", {"birds": further_row(right) | setting})
     found = further_rows(["birds", "fungi"], tmp_path, {"BALL+anneal": "uniform", "MoCo": "uniform"})
     ((line,), (gain,)) = (make(found, {"dataset": "shapes"}) for make in (further_accuracies, further_gains))
     assert (line["target"], line["variant"], line["algorithm"]) == ("birds", "BALL+anneal", "BALL+anneal")

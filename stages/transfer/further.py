@@ -1,4 +1,4 @@
-"""One target and one further encoder: its images, the encoder and its base -> accuracies and the gain over the base."""
+"""One further encoder on all targets: images, the encoder and its base -> accuracies, and gains over the base."""
 
 import argparse
 from collections.abc import Mapping
@@ -12,8 +12,12 @@ PATHS = ["images", "encoder", "base", "metrics"]
 
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
-    right, counts, tasks = run_target(settings, paths.images, {"encoder": paths.encoder, "base": paths.base})
-    return Results(counts | further_row(right), written=tasks.done)
+    encoders, rows, runs = {"encoder": paths.encoder, "base": paths.base}, {}, []
+    for target in settings["targets"]:
+        right, counts, tasks = run_target(settings | {"target": target}, paths.images / target, encoders)
+        rows[target] = counts | further_row(right)
+        runs.append(tasks)
+    return Results.by_seed(rows, written=lambda: [tasks.done() for tasks in runs])
 
 
 if __name__ == "__main__":

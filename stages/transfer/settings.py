@@ -44,8 +44,8 @@ def main(study: MainStudy) -> dict[str, Any]:
         }
         files[f"images/{target}"] = {"target": target} | images
         files[f"targets/{target}"] = {"target": target} | probes
-        for one in compared.encoders:
-            files[f"further_targets/{target}/{one.name}"] = {"target": target} | probes
+    for one in compared.encoders:
+        files[f"further_targets/{one.name}"] = {"targets": compared.targets} | probes
     main_line = {name: getattr(trained, name) for name in SELECTORS}
     table = {"targets": compared.targets, "variants": list(vars(compared.variants)), "main": main_line}
     return files | {"table": table | {"further": {one.name: one.base for one in compared.encoders}}}

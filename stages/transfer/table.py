@@ -23,7 +23,7 @@ PATHS = ["targets", "images", "table", "gains", "sheet"]
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     metrics = read_targets(paths.targets, settings["targets"])
-    main_line, further = settings["main"], further_rows(list(metrics), paths.targets, settings["further"])
+    main_line, further = settings["main"], further_rows(list(metrics), paths.targets / "further", settings["further"])
     rows = accuracies(metrics, settings["variants"], main_line) + further_accuracies(further, main_line)
     write_table(paths.table, rows)
     write_table(paths.gains, gains(metrics, settings["variants"], main_line) + further_gains(further, main_line))

@@ -104,13 +104,13 @@ def write_metrics(path: Path, metrics: Metrics) -> None:
     _write_json(path, all_rounded(metrics))
 
 
-def write_seeds(path: Path, seeds: Mapping[int, Metrics]) -> None:
-    """Writes the metrics of all seeds into one JSON file, by seed."""
+def write_seeds(path: Path, seeds: Mapping[int | str, Metrics]) -> None:
+    """Writes the metrics of all seeds, or of all targets, into one JSON file, by seed or target."""
     _write_json(path, {str(seed): all_rounded(metrics) for seed, metrics in seeds.items()})
 
 
 def read_metrics(path: Path) -> dict[str, Any]:
-    """Reads a metrics file, flat or by seed.
+    """Reads a metrics file, flat, by seed or by target.
 
     Raises:
         InputError: if the file is missing or has another content.
@@ -120,7 +120,7 @@ def read_metrics(path: Path) -> dict[str, Any]:
         if not isinstance(content, dict):
             raise ValueError(f"it holds {type(content).__name__}")
         for name, value in content.items():
-            if isinstance(value, dict):  # metrics of a seed
+            if isinstance(value, dict):  # metrics of a seed or target
                 _check_numbers(value)
             else:
                 _check_numbers({name: value})

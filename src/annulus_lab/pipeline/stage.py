@@ -29,18 +29,19 @@ FIRST_SPEAKS_SECONDS = 10.0  # for the first of several processes to print its e
 class Results:
     """Numbers of a stage; a stage that trains adds one row per epoch, with a column `epoch`.
 
-    A stage with seeds fills `seeds` in place of `metrics`, and its file holds the numbers by seed.
+    A stage with seeds fills `seeds` in place of `metrics`, and its file holds the numbers by seed. One of several
+    targets does so by target.
     """
 
     metrics: Metrics
     history: Sequence[Metrics] = field(default_factory=list)
-    seeds: Mapping[int, Metrics] = field(default_factory=dict)
+    seeds: Mapping[int | str, Metrics] = field(default_factory=dict)
     written: Callable[[], None] = lambda: None  # called after the files are written: an earlier kill loses nothing
 
     @classmethod
     def by_seed(
         cls,
-        seeds: Mapping[int, Metrics],
+        seeds: Mapping[int | str, Metrics],
         histories: Mapping[int, Sequence[Metrics]] | None = None,
         written: Callable[[], None] = lambda: None,
     ) -> Self:

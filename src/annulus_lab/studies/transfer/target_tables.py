@@ -50,11 +50,12 @@ def gains(targets: Targets, variants: Sequence[str], trained: MainLine) -> list[
 
 def further_rows(targets: Sequence[str], folder: Path, further: Mapping[str, str]) -> list[dict[str, Any]]:
     """Metrics of further encoders that have run, with the encoder's name and its base; `further`: base by name."""
+    files = {name: read_metrics(file) for name in further if (file := folder / f"{name}.json").exists()}
     return [
-        {"name": name, "base": base, "metrics": read_metrics(file)}
+        {"name": name, "base": further[name], "metrics": metrics[target]}
         for target in targets
-        for name, base in further.items()
-        if (file := folder / f"{target}.{name}.json").exists()
+        for name, metrics in files.items()
+        if target in metrics
     ]
 
 
