@@ -47,10 +47,10 @@ def uniformity(embeddings: Float[Tensor, "n d"]) -> float:
 def tolerance(embeddings: Float[Tensor, "n d"], labels: Int[Tensor, "n"]) -> float | None:
     """Mean similarity of two different images of one class: 1 if each class has one direction, 0 for even spread.
 
-    It takes unit vectors. Images without a class are left out. None: no class has two images.
+    It takes unit vectors. Images without a class are left out. None: no class has two images. The source's mean is over
+    all pairs, in which a pair of two classes counts as 0.
 
-    Source: Wang and Liu 2021, arXiv:2012.09740, Section 3.3; there an image is also paired with itself, and pairs of
-    two classes count as 0.
+    Source: Wang and Liu 2021, "Understanding the Behaviour of Contrastive Loss", CVPR, arXiv:2012.09740.
 
     >>> import torch
     >>> from annulus.evals import tolerance

@@ -9,8 +9,12 @@ PROTOCOLS = {"linear": "linear probe", "few_shot": "few-shot episodes"}
 
 
 def transfer(rows: Rows) -> Figure:
-    """A panel for each protocol, a line for each target: the gains over each other variant, with their intervals."""
+    """A panel for each protocol, a line for each target: the ring's gains over each other variant, with intervals.
+
+    Gains of further encoders, each over its own base, are in the table alone.
+    """
     figure, axes = panels(*PROTOCOLS.values())
+    rows = [row for row in rows if ", by " not in str(row["over"])]
     groups, targets = grouped(rows, "over"), list(grouped(rows, "target"))
     for panel, protocol in zip(axes, PROTOCOLS, strict=True):
         for shift, (name, look) in enumerate(looks(groups).items()):
