@@ -14,8 +14,8 @@ def transfer(rows: Rows) -> Figure:
     Gains of further encoders, each over its own base, are in the table alone.
     """
     figure, axes = panels(*PROTOCOLS.values())
-    rows = [row for row in rows if ", by " not in str(row["over"])]
-    groups, targets = grouped(rows, "over"), list(grouped(rows, "target"))
+    groups = {name: group for name, group in grouped(rows, "over").items() if ", by " not in name}
+    targets = list(grouped(rows, "target"))
     for panel, protocol in zip(axes, PROTOCOLS, strict=True):
         for shift, (name, look) in enumerate(looks(groups).items()):
             gains = numbers(groups[name], f"{protocol}_gain_percent")
