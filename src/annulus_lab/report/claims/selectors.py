@@ -81,8 +81,8 @@ class MetricColumn:
     def _by_seed(self, metrics: Metrics, row: Row) -> tuple[tuple[int, float], ...]:
         """Value of each seed, from columns such as linear_top1_seed70_percent; empty if the file has none."""
         stem, _, unit = self.column.rpartition("_")
-        found = {name: re.fullmatch(rf"{stem}_seed(\d+)_{unit}", name) for name in row}
-        values = {int(match[1]): row[name] for name, match in found.items() if match}
+        matches = {name: re.fullmatch(rf"{stem}_seed(\d+)_{unit}", name) for name in row}
+        values = {int(match[1]): row[name] for name, match in matches.items() if match}
         if strange := [value for value in values.values() if isinstance(value, str)]:
             raise metrics.fault(self.file, f"{self.column} of a seed is {strange[0]!r}, no number")
         return tuple(sorted(values.items()))
