@@ -135,6 +135,6 @@ def by_epoch(runs: Mapping[GridPoint, SeedRuns]) -> list[dict[str, Number]]:
             for column, (measured, times) in columns.items():
                 values = [float(seed_row[measured]) for seed_row in rows_of_epoch]
                 row |= with_interval(column, over_seeds(values).times(times))
-            shown = [float(seed_row["validation_nn1_percent"]) for seed_row in rows_of_epoch]
-            rows.append(row | by_seed(SHOWN, dict(zip(seed_runs, shown, strict=True))))
+            accuracies = [float(seed_row["validation_nn1_percent"]) for seed_row in rows_of_epoch]
+            rows.append(row | by_seed(SHOWN, dict(zip(seed_runs, accuracies, strict=True))))
     return rows
