@@ -1,6 +1,5 @@
 """Further encoders of the study of detection: the list in its params.yaml, their numbers and their table."""
 
-import json
 from argparse import Namespace
 
 import numpy as np
@@ -14,12 +13,13 @@ from stated import stated_params
 
 from annulus.encoders.saved import save_encoder
 from annulus.errors import InputError
-from annulus.files.results import write_metrics
 from annulus.views.splits import ColourSplit
-from annulus_lab.studies.detection.further import further_row, further_rows
+from annulus_lab.studies.detection.further import further_rows, write_runs
 from annulus_lab.studies.shared.study import MainStudy
 
+PARAMS = ROOT / "stages/detection/params.yaml"
 STUDY = "cifar10_transfer"
+UNIFORM = {"name": "uniform", "study": STUDY, "base": None}
 BALL = {"name": "BALL", "study": STUDY, "base": "uniform"}
 
 
@@ -30,7 +30,7 @@ def settings(tmp_path, monkeypatch):
     own = beside_transfer(tmp_path)
 
     def made(encoders):
-        own.write_text(yaml.safe_dump(read_yaml(ROOT / "stages/detection/params.yaml") | {"encoders": encoders}))
+        own.write_text(yaml.safe_dump(read_yaml(PARAMS) | {"encoders": encoders}))
         return script("stages/detection/settings.py").main(MainStudy(stated_params(tmp_path / "root.yaml"), own))
 
     return made
@@ -41,33 +41,38 @@ def settings(tmp_path, monkeypatch):
     [
         (
             {"name": "BALL+aneal"},
-            r"detection/params\.yaml: encoders\.0\.name: .*cifar10_transfer/params\.yaml has no encoder 'BALL\+aneal'; "
+            r"detection/params\.yaml: encoders\.1\.name: .*cifar10_transfer/params\.yaml has no encoder 'BALL\+aneal'; "
             r"did you mean 'BALL\+anneal'\?; take one of main, uniform, .*, or add it to `encoders` there$",
         ),
-        ({"base": "unifrom"}, r"encoders\.0\.base: .* has no encoder 'unifrom'; did you mean 'uniform'"),
+        (
+            {"base": "unifrom"},
+            r"encoders\.1\.base: 'unifrom' is none of this list's other encoders of cifar10_transfer; did you mean "
+            "'uniform'.; take one of uniform, add it, or take null$",
+        ),
+        ({"base": "BALL"}, r"encoders\.1\.base: 'BALL' is none of this list's other encoders of cifar10_transfer; take"),
         (
             {"study": "transfer"},
-            r"encoders\.0\.name: .*stages/transfer/params\.yaml has no encoder 'BALL'; take one of",
+            r"encoders\.1\.name: .*stages/transfer/params\.yaml has no encoder 'BALL'; take one of",
         ),
-        ({"study": "transfr"}, "encoders.0.study: 'transfr' trains no list of encoders; take transfer, cifar10_tra"),
-        ({"study": "detection"}, "encoders.0.study: 'detection' trains no list of encoders; take transfer"),
-        ({"study": ".."}, r"encoders\.0\.study: '\.\.' is not a name"),
+        ({"study": "transfr"}, "encoders.1.study: 'transfr' trains no list of encoders; take transfer, cifar10_tra"),
+        ({"study": "detection"}, "encoders.1.study: 'detection' trains no list of encoders; take transfer"),
+        ({"study": ".."}, r"encoders\.1\.study: '\.\.' is not a name"),
     ],
 )
 def test_an_encoder_that_no_study_trains_is_refused_in_one_sentence(changes, sentence, settings):
     with pytest.raises(InputError, match=sentence) as error:
-        settings([BALL | changes])
+        settings([UNIFORM, BALL | changes])
     assert "\n" not in str(error.value)
 
 
 def test_an_encoder_that_stands_twice_is_refused(settings):
     with pytest.raises(InputError, match=r"encoders\.1\.name: 'BALL' stands twice; delete one of them"):
-        settings([BALL, BALL | {"base": "untrained"}])
+        settings([BALL | {"base": None}, BALL | {"base": None}])
 
 
 def test_folders_that_are_missing_are_named_with_the_command_that_makes_them(settings, tmp_path, caplog):
     (tmp_path / "stages" / STUDY / "data/encoders/uniform").mkdir(parents=True)
-    settings([BALL, {"name": "BALL+anneal", "study": STUDY, "base": "BALL"}])
+    settings([UNIFORM, BALL, {"name": "BALL+anneal", "study": STUDY, "base": "BALL"}])
     assert caplog.messages[-1] == (
         f"WARNING: stages/{STUDY}/data/encoders lacks BALL, BALL+anneal; "
         f'`make study STUDY={STUDY} ARGS="encoders further_encoders"` makes them'
@@ -75,10 +80,10 @@ def test_folders_that_are_missing_are_named_with_the_command_that_makes_them(set
 
 
 def test_an_encoder_has_the_seeds_and_the_data_set_of_its_study_and_a_variant_the_papers_name(settings):
-    uniform, ball = ({"name": name, "study": STUDY, "base": "untrained"} for name in ("uniform", "BALL"))
-    files = settings([uniform, ball])
-    own = read_yaml(ROOT / f"stages/{STUDY}/params.yaml")
-    assert files["further/coco/BALL"] == files["tasks/coco"] | {"seeds": own["seeds"]}
+    files = settings([UNIFORM, BALL])
+    seeds = {"seeds": read_yaml(ROOT / f"stages/{STUDY}/params.yaml")["seeds"]}
+    tasks = files["further/BALL"]["tasks"]
+    assert tasks == {name: files[f"tasks/{name}"] | seeds for name in read_yaml(PARAMS)["tasks"]}
     named = [(one["encoder"], one["algorithm"], one["dataset"]) for one in files["further_table"]["encoders"]]
     assert named == [("uniform", "IR", "folder"), ("BALL", "BALL", "folder")]
 
@@ -89,23 +94,38 @@ def run(value: float) -> dict:
     return {"ap": {"box_ap_percent": value, "box_aps_percent": 2 * value}, "resampled": draws, "loss": 1.0}
 
 
+def listed(*named: tuple[str, str | None]) -> list[dict]:
+    """Entries as the settings of the table have them."""
+    shared = {"study": STUDY, "dataset": "folder"}
+    return [shared | {"encoder": name, "algorithm": name, "base": base} for name, base in named]
+
+
 def test_the_table_has_a_row_for_each_number_of_what_has_run_with_gains_in_pairs(tmp_path):
-    runs = {"encoder": {70: run(20.0), 71: run(26.0)}, "base": {70: run(12.0), 71: run(17.0)}}
-    own = {"configuration": "c", "engine": "torchvision", "scale": "tiny", "seeds": 2}
-    write_metrics(tmp_path / "voc.BALL.json", own | further_row(runs))
-    ball, cave = (
-        {"encoder": name, "algorithm": name, "study": STUDY, "base": "uniform", "dataset": "folder"}
-        for name in ("BALL", "CAVE")
-    )
-    first, second = further_rows(tmp_path, ["coco", "voc"], [cave, ball])
+    write_runs(tmp_path / "BALL.json", {"voc": {70: run(20.0), 71: run(26.0)}})
+    write_runs(tmp_path / "uniform.json", {"voc": {70: run(12.0), 71: run(17.0)}})
+    tasks = {"voc": {"configuration": "c", "engine": "torchvision", "scale": "tiny"}}
+    entries = listed(("CAVE", "uniform"), ("uniform", None), ("BALL", "uniform"))
+    base, base_aps, first, second = further_rows(tmp_path, tasks, entries)
     assert [first[name] for name in ("task", "number", "encoder", "base")] == ["voc", "box_ap", "BALL", "uniform"]
-    assert (first["ap_percent"], first["over_base_percent"]) == (23.0, 8.5)
+    assert (first["ap_percent"], first["over_base_percent"], first["ap_seed71_percent"]) == (23.0, 8.5, 26.0)
     half = 12.706 * np.std([8.0, 9.0], ddof=1) / np.sqrt(2)  # Student's t of two seeds: what the draws share cancels
     assert first["over_base_interval_percent"] == pytest.approx(half, abs=0.01)
     assert (second["number"], second["over_base_percent"], second["dataset"]) == ("box_aps", 17.0, "folder")
-    main, paths = script("stages/detection/further_table.py").main, Namespace(further=tmp_path / "none", table=tmp_path)
-    with pytest.raises(InputError, match="holds the numbers of no further encoder; run `dvc repro`"):
-        main({"tasks": ["coco"], "encoders": [ball]}, paths)
+    assert (base["encoder"], base["base"], base["over_base_percent"], base_aps["ap_percent"]) == ("uniform", "", "", 29)
+    assert first.keys() == base.keys(), "one table"
+
+
+def test_a_base_that_has_not_run_and_runs_that_are_none_are_refused(tmp_path):
+    entries = listed(("uniform", None), ("BALL", "uniform"))
+    write_runs(tmp_path / "BALL.json", {"voc": {70: run(20.0)}})
+    with pytest.raises(InputError, match=r"has BALL and not its base, uniform; run `dvc repro further@encoder0`$"):
+        list(further_rows(tmp_path, {"voc": {}}, entries))
+    (tmp_path / "uniform.json").write_text("[]")
+    with pytest.raises(InputError, match=r"uniform.json holds no runs of an encoder"):
+        list(further_rows(tmp_path, {"voc": {}}, entries))
+    main = script("stages/detection/further_table.py").main
+    with pytest.raises(InputError, match="holds the runs of no further encoder; run `dvc repro`"):
+        main({"tasks": {"coco": {}}, "encoders": entries}, Namespace(runs=tmp_path / "none", table=tmp_path))
 
 
 @pytest.mark.slow
@@ -113,7 +133,7 @@ def test_a_list_of_encoders_goes_from_settings_to_the_table(tmp_path):
     """BALL and CMC, whose two networks are one backbone, at scale tiny; the three encoders of the study do not run."""
     checkout, seeds = Checkout(tmp_path / "annulus", "detection"), [0, 1]
     cmc = {"name": "CMC", "study": STUDY, "base": "uniform"}
-    tiny = {"scale": "tiny", "seeds": seeds, "encoders": [BALL, cmc]}
+    tiny = {"scale": "tiny", "seeds": seeds, "encoders": [UNIFORM, BALL, cmc]}
     checkout.cut("transfer", lambda content: content.update({"seeds": seeds}))
     checkout.cut(STUDY, lambda content: content.update({"seeds": seeds}))
     checkout.cut("detection", lambda content: content.update(tiny | {"tasks": {"coco": content["tasks"]["coco"]}}))
@@ -123,14 +143,18 @@ def test_a_list_of_encoders_goes_from_settings_to_the_table(tmp_path):
         for seed in seeds:
             save_encoder(encoder(10 * place + seed, **split), folder / name / f"{seed}.safetensors")
 
-    stages = {"settings", "scenes@coco", "further@coco-encoder0", "further@coco-encoder1", "further_table"}
-    assert set(ran(checkout.dvc("repro", "further_table", study="detection"))) == stages
+    further = {f"further@encoder{place}" for place in range(3)}
+    assert set(ran(checkout.dvc("repro", "further_table", study="detection"))) == further | {
+        "settings",
+        "scenes@coco",
+        "further_table",
+    }
     rows = rows_of(checkout.project("detection") / "metrics/further.csv")
-    named = {(row["encoder"], row["seeds"], row["scale"]) for row in rows}
-    assert named == {(name, "2", "tiny") for name in ("BALL", "CMC")}
+    named = {(row["encoder"], row["base"], row["seeds"], row["scale"]) for row in rows}
+    assert named == {(name, "uniform", "2", "tiny") for name in ("BALL", "CMC")} | {("uniform", "", "2", "tiny")}
+    assert {row["configuration"] for row in rows} == {"mask-rcnn-fpn"}
     assert {"box_ap", "mask_ap"} < {row["number"] for row in rows}
     assert all(0 <= float(row["ap_percent"]) <= 100 for row in rows)
-    numbers = json.loads((checkout.project("detection") / "metrics/further/coco.CMC.json").read_text())
-    assert (numbers["test_pictures"], numbers["configuration"]) == (8, "mask-rcnn-fpn")
+    assert all((row["over_base_percent"] == "") == (row["base"] == "") for row in rows)
     changed = checkout.changed_by("detection", lambda content: content["encoders"].pop())
-    assert changed & (stages | {"further@coco-encoder0"}) == {"further_table"}, "BALL does not run again"
+    assert changed & (further | {"further_table"}) == {"further_table"}, "no other encoder runs again"

@@ -196,7 +196,7 @@ def test_a_seed_without_encoders_is_refused_before_any_encoder_is_trained(study,
 def test_scenes_and_table_as_stages(study, tmp_path):
     """What the scripts write is what the next one reads; a folder of the user's stands in for drawn scenes."""
     files = script("stages/detection/settings.py").main(study(scale="tiny"))
-    further = {f"further/{task}/{one['name']}" for task in NUMBERS for one in read_yaml(PARAMS)["encoders"]}
+    further = {f"further/{one['name']}" for one in read_yaml(PARAMS)["encoders"]}
     own = {f"{kind}/{task}" for kind in ("tasks", "scenes") for task in NUMBERS}
     assert files.keys() == {"table", "segments", "further_table"} | own | further
     scenes = script("stages/detection/scenes.py").main

@@ -1,4 +1,4 @@
-"""One task and one further encoder: scenes, the encoder and its base -> average precision and gains over the base."""
+"""One further encoder on all tasks: scenes and the encoder -> average precision of each seed, and of draws of pictures."""
 
 import argparse
 from collections.abc import Mapping
@@ -6,19 +6,21 @@ from typing import Any
 
 from annulus_lab.pipeline.stage import Results, run_resolved
 from annulus_lab.studies.detection.detector_runs import detector_state, evaluate_detector, run_encoders
-from annulus_lab.studies.detection.further import further_row
+from annulus_lab.studies.detection.further import write_runs
 
-PATHS = ["scenes", "encoder", "base", "metrics"]
+PATHS = ["scenes", "encoder", "runs"]
 
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
-    encoders = {"encoder": paths.encoder, "base": paths.base}
-    test, results, tasks = run_encoders(
-        "detection", settings, paths.scenes, encoders, evaluate_detector, detector_state
-    )
-    own = {name: settings[name] for name in ("task", "configuration", "engine", "scale")}
-    counts = {"seeds": len(settings["seeds"]), "test_pictures": len(test.pictures)}
-    return Results(own | counts | further_row(results), written=tasks.done)
+    encoders, runs, trained = {"encoder": paths.encoder}, {}, []
+    for name, task in settings["tasks"].items():
+        _, results, tasks = run_encoders(
+            "detection", task, paths.scenes / name, encoders, evaluate_detector, detector_state
+        )
+        runs[name] = results["encoder"]
+        trained.append(tasks)
+    write_runs(paths.runs, runs)
+    return Results({}, written=lambda: [tasks.done() for tasks in trained])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Metrics of further encoders that have run -> a table of average precision with gains over each encoder's base."""
+"""Runs of further encoders -> a table of average precision with gains over each encoder's base."""
 
 import argparse
 from collections.abc import Mapping
@@ -9,13 +9,13 @@ from annulus.files.results import write_table
 from annulus_lab.pipeline.stage import Results, run_resolved
 from annulus_lab.studies.detection.further import further_rows
 
-PATHS = ["further", "table"]
+PATHS = ["runs", "table"]
 
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
-    rows = list(further_rows(paths.further, settings["tasks"], settings["encoders"]))
+    rows = list(further_rows(paths.runs, settings["tasks"], settings["encoders"]))
     if not rows:
-        raise InputError(f"{paths.further} holds the numbers of no further encoder; run `dvc repro`")
+        raise InputError(f"{paths.runs} holds the runs of no further encoder; run `dvc repro`")
     write_table(paths.table, rows)
     return Results({})
 

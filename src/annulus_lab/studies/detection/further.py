@@ -1,43 +1,75 @@
-"""Numbers of further encoders, and the rows of their table."""
+"""Runs of further encoders, and the rows of their table."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
+from annulus.errors import InputError
 from annulus.evals.intervals import verdict
-from annulus.files.results import Number, read_metrics
-from annulus_lab.studies.detection.detected import RunsByVariant, gain, names, precision
-from annulus_lab.studies.shared.outcomes import with_interval
+from annulus.files.regular import read_text
+from annulus.files.results import Number, write_text
+from annulus_lab.studies.detection.detected import DetectorRuns, gain, names, precision
+from annulus_lab.studies.shared.outcomes import by_seed, with_interval
 from annulus_lab.studies.shared.study import Settings
 
-
-def further_row(runs: RunsByVariant) -> dict[str, Number]:
-    """Numbers of the runs of `encoder`, and gains over those of `base`, flat, with intervals as in `metrics_row`."""
-    metrics: dict[str, Number] = {}
-    for name in names(runs):
-        metrics |= with_interval(f"encoder_{name}", precision(runs["encoder"], name))
-        metrics |= {f"encoder_{seed}_{name}": run["ap"][name] for seed, run in runs["encoder"].items()}
-        above = gain(runs["encoder"], runs["base"], name)
-        metrics |= with_interval(f"over_base_{name}", above)
-        metrics[f"over_base_{name.removesuffix('_percent')}_verdict"] = verdict(above, unit=" points")
-    return metrics
+NUMBERS = ("ap", "resampled")  # of a run, that are kept
+GAINS = ("percent", "interval_percent", "verdict")
 
 
-def further_rows(folder: Path, tasks: Sequence[str], encoders: Sequence[Settings]) -> Iterator[dict[str, Number]]:
-    """Row for each task, further encoder and number; without encoders that have not run."""
-    for task in tasks:
-        for one in encoders:
-            if (file := folder / f"{task}.{one['encoder']}.json").exists():
-                yield from _rows(task, one, read_metrics(file))
+def write_runs(path: Path, runs: Mapping[str, DetectorRuns]) -> None:
+    """Writes the runs of one encoder on each task: average precision, and that of each draw of the pictures."""
+    kept = {
+        task: {seed: {name: run[name] for name in NUMBERS} for seed, run in own.items()} for task, own in runs.items()
+    }
+    write_text(path, json.dumps(kept, allow_nan=False) + "\n")
 
 
-def _rows(task: str, one: Settings, metrics: Mapping[str, Any]) -> Iterator[dict[str, Number]]:
-    verdicts = [name for name in metrics if name.startswith("over_base_") and name.endswith("_verdict")]
-    for number in sorted(name.removeprefix("over_base_").removesuffix("_verdict") for name in verdicts):
+def read_runs(path: Path) -> dict[str, DetectorRuns]:
+    """Reads what `write_runs` wrote.
+
+    Raises:
+        InputError: when the file holds anything else.
+    """
+    try:
+        content = json.loads(read_text(path))
+        return {task: {int(seed): run for seed, run in own.items()} for task, own in content.items()}
+    except (OSError, ValueError, AttributeError, RecursionError) as error:
+        raise InputError(f"{path} holds no runs of an encoder ({error}); run `dvc repro`") from error
+
+
+def further_rows(
+    folder: Path, tasks: Mapping[str, Settings], encoders: Sequence[Settings]
+) -> Iterator[dict[str, Number]]:
+    """Row for each task, further encoder and number; without encoders that have not run.
+
+    Raises:
+        InputError: when an encoder has run, and its base has not.
+    """
+    named = {one["encoder"]: one for one in encoders}
+    runs = {name: read_runs(file) for name in named if (file := folder / f"{name}.json").exists()}
+    for name in runs:
+        if (base := named[name]["base"]) is not None and base not in runs:
+            place = list(named).index(base)
+            raise InputError(f"{folder} has {name} and not its base, {base}; run `dvc repro further@encoder{place}`")
+    for task, settings in tasks.items():
+        for name in runs:
+            base = runs.get(named[name]["base"])
+            yield from _rows(task, settings, named[name], runs[name][task], base and base[task])
+
+
+def _rows(
+    task: str, settings: Settings, one: Settings, runs: DetectorRuns, base: DetectorRuns | None
+) -> Iterator[dict[str, Number]]:
+    for name in sorted(names({"encoder": runs} if base is None else {"encoder": runs, "base": base})):
+        number = name.removesuffix("_percent")
         row: dict[str, Number] = {"task": task, "number": number, "cell": f"{task} {number}"}
-        row |= {name: one[name] for name in ("encoder", "algorithm", "study", "base")}
-        row |= {f"ap{part}": metrics[f"encoder_{number}{part}"] for part in ("_percent", "_interval_percent")}
-        gains = ("_percent", "_interval_percent", "_verdict")
-        row |= {f"over_base{part}": metrics[f"over_base_{number}{part}"] for part in gains}
-        row |= {name: metrics[name] for name in ("configuration", "engine", "scale", "seeds")}
-        yield row | {"dataset": one["dataset"]}
+        row |= {name: one[name] for name in ("encoder", "algorithm", "study")} | {"base": one["base"] or ""}
+        row |= with_interval("ap_percent", precision(runs, name))
+        if base is None:
+            row |= {f"over_base_{part}": "" for part in GAINS}
+        else:
+            above = gain(runs, base, name)
+            row |= with_interval("over_base_percent", above) | {"over_base_verdict": verdict(above, unit=" points")}
+        row |= {name: settings[name] for name in ("configuration", "engine", "scale")}
+        row |= {"dataset": one["dataset"], "seeds": len(runs)}
+        yield row | by_seed("ap_percent", {seed: run["ap"][name] for seed, run in runs.items()})

@@ -16,18 +16,21 @@ FORM = "transfer"
 
 @dataclass(frozen=True, kw_only=True)
 class FurtherEncoder(Section):
-    """A variant or an entry of `encoders` of a study of the form of `transfer`; its gains are gains over `base`."""
+    """A variant or an entry of `encoders` of a study of the form of `transfer`.
+
+    Its gains are gains over `base`, another of the list; null: it has none.
+    """
 
     name: RowName
     study: Name
-    base: RowName
+    base: RowName | None
 
 
 def further_settings(study: MainStudy, encoders: Sequence[FurtherEncoder]) -> list[Settings]:
     """Name, base, algorithm, data set, study and seeds of each further encoder.
 
     Raises:
-        InputError: when the study does not have the encoder or its base, with the nearest name; or two share a name.
+        InputError: when the study does not have the encoder, or the list not its base; or two share a name.
     """
     found: dict[str, Settings] = {}
     for place, one in enumerate(encoders):
@@ -42,12 +45,17 @@ def further_settings(study: MainStudy, encoders: Sequence[FurtherEncoder]) -> li
             )
         params = own.read(TransferParams)
         known = [*kinds(Variants), *(entry.name for entry in params.encoders)]
-        for key, name in (("name", one.name), ("base", one.base)):
-            if name not in known:
-                raise InputError(
-                    f"{where}.{key}: {path} has no encoder {name!r}{nearest(name, known)}; take one of "
-                    f"{', '.join(known)}, or add it to `encoders` there"
-                )
+        if one.name not in known:
+            raise InputError(
+                f"{where}.name: {path} has no encoder {one.name!r}{nearest(one.name, known)}; take one of "
+                f"{', '.join(known)}, or add it to `encoders` there"
+            )
+        same = [other.name for other in encoders if other.study == one.study and other.name != one.name]
+        if one.base is not None and one.base not in same:
+            raise InputError(
+                f"{where}.base: {one.base!r} is none of this list's other encoders of {one.study}"
+                f"{nearest(one.base, same)}; take one of {', '.join(same) or 'them'}, add it, or take null"
+            )
         main_line = {name: params.defaults.get(name, getattr(study.main, name)) for name in SELECTORS}
         found[one.name] = {
             "encoder": one.name,
@@ -61,17 +69,14 @@ def further_settings(study: MainStudy, encoders: Sequence[FurtherEncoder]) -> li
 
 
 def missing_encoders(encoders: Sequence[Settings]) -> list[str]:
-    """A sentence for each study without some of these encoders or their bases: how to train them."""
+    """A sentence for each study without some of these encoders: how to train them."""
     lacking: dict[str, list[str]] = {}
     for one in encoders:
         folder = Path("stages", one["study"], "data/encoders")
-        for name in (one["base"], one["encoder"]):
-            own = lacking.setdefault(one["study"], [])
-            if name not in own and not (folder / name).is_dir():
-                own.append(name)
+        if not (folder / one["encoder"]).is_dir():
+            lacking.setdefault(one["study"], []).append(one["encoder"])
     return [
         f"stages/{study}/data/encoders lacks {', '.join(own)}; "
         f'`make study STUDY={study} ARGS="encoders further_encoders"` makes them'
         for study, own in lacking.items()
-        if own
     ]
