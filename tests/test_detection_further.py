@@ -19,8 +19,8 @@ from annulus_lab.studies.shared.study import MainStudy
 
 PARAMS = ROOT / "stages/detection/params.yaml"
 STUDY = "cifar10_transfer"
-UNIFORM = {"name": "uniform", "study": STUDY, "base": None}
-BALL = {"name": "BALL", "study": STUDY, "base": "uniform"}
+UNIFORM = {"name": "uniform", "study": STUDY, "bases": []}
+BALL = {"name": "BALL", "study": STUDY, "bases": ["uniform"]}
 
 
 @pytest.fixture
@@ -45,11 +45,11 @@ def settings(tmp_path, monkeypatch):
             r"did you mean 'BALL\+anneal'\?; take one of main, uniform, .*, or add it to `encoders` there$",
         ),
         (
-            {"base": "unifrom"},
-            r"encoders\.1\.base: 'unifrom' is none of this list's other encoders of cifar10_transfer; did you mean "
-            "'uniform'.; take one of uniform, add it, or take null$",
+            {"bases": ["uniform", "unifrom"]},
+            r"encoders\.1\.bases: 'unifrom' is none of this list's other encoders of cifar10_transfer; did you mean "
+            "'uniform'.; take some of uniform, or add it$",
         ),
-        ({"base": "BALL"}, r"encoders\.1\.base: 'BALL' is none of this list's other encoders of cifar10_transfer; take"),
+        ({"bases": ["BALL"]}, r"encoders\.1\.bases: 'BALL' is none of this list's other encoders of cifar10_transfer; take"),
         (
             {"study": "transfer"},
             r"encoders\.1\.name: .*stages/transfer/params\.yaml has no encoder 'BALL'; take one of",
@@ -67,12 +67,12 @@ def test_an_encoder_that_no_study_trains_is_refused_in_one_sentence(changes, sen
 
 def test_an_encoder_that_stands_twice_is_refused(settings):
     with pytest.raises(InputError, match=r"encoders\.1\.name: 'BALL' stands twice; delete one of them"):
-        settings([BALL | {"base": None}, BALL | {"base": None}])
+        settings([BALL | {"bases": []}, BALL])
 
 
 def test_folders_that_are_missing_are_named_with_the_command_that_makes_them(settings, tmp_path, caplog):
     (tmp_path / "stages" / STUDY / "data/encoders/uniform").mkdir(parents=True)
-    settings([UNIFORM, BALL, {"name": "BALL+anneal", "study": STUDY, "base": "BALL"}])
+    settings([UNIFORM, BALL, {"name": "BALL+anneal", "study": STUDY, "bases": ["BALL"]}])
     assert caplog.messages[-1] == (
         f"WARNING: stages/{STUDY}/data/encoders lacks BALL, BALL+anneal; "
         f'`make study STUDY={STUDY} ARGS="encoders further_encoders"` makes them'
@@ -94,31 +94,33 @@ def run(value: float) -> dict:
     return {"ap": {"box_ap_percent": value, "box_aps_percent": 2 * value}, "resampled": draws, "loss": 1.0}
 
 
-def listed(*named: tuple[str, str | None]) -> list[dict]:
+def listed(**bases: list[str]) -> list[dict]:
     """Entries as the settings of the table have them."""
     shared = {"study": STUDY, "dataset": "folder"}
-    return [shared | {"encoder": name, "algorithm": name, "base": base} for name, base in named]
+    return [shared | {"encoder": name, "algorithm": name, "bases": own} for name, own in bases.items()]
 
 
 def test_the_table_has_a_row_for_each_number_of_what_has_run_with_gains_in_pairs(tmp_path):
     write_runs(tmp_path / "BALL.json", {"voc": {70: run(20.0), 71: run(26.0)}})
     write_runs(tmp_path / "uniform.json", {"voc": {70: run(12.0), 71: run(17.0)}})
     tasks = {"voc": {"configuration": "c", "engine": "torchvision", "scale": "tiny"}}
-    entries = listed(("CAVE", "uniform"), ("uniform", None), ("BALL", "uniform"))
-    base, base_aps, first, second = further_rows(tmp_path, tasks, entries)
+    write_runs(tmp_path / "LA.json", {"voc": {70: run(21.0), 71: run(26.0)}})
+    entries = listed(CAVE=["uniform"], uniform=[], BALL=["uniform", "LA"], LA=[])
+    base, base_aps, first, second, above_la, *_ = further_rows(tmp_path, tasks, entries)
     assert [first[name] for name in ("task", "number", "encoder", "base")] == ["voc", "box_ap", "BALL", "uniform"]
     assert (first["ap_percent"], first["over_base_percent"], first["ap_seed71_percent"]) == (23.0, 8.5, 26.0)
     half = 12.706 * np.std([8.0, 9.0], ddof=1) / np.sqrt(2)  # Student's t of two seeds: what the draws share cancels
     assert first["over_base_interval_percent"] == pytest.approx(half, abs=0.01)
     assert (second["number"], second["over_base_percent"], second["dataset"]) == ("box_aps", 17.0, "folder")
     assert (base["encoder"], base["base"], base["over_base_percent"], base_aps["ap_percent"]) == ("uniform", "", "", 29)
+    assert (above_la["encoder"], above_la["base"], above_la["over_base_percent"]) == ("BALL", "LA", -0.5)
     assert first.keys() == base.keys(), "one table"
 
 
 def test_a_base_that_has_not_run_and_runs_that_are_none_are_refused(tmp_path):
-    entries = listed(("uniform", None), ("BALL", "uniform"))
+    entries = listed(uniform=[], BALL=["uniform"])
     write_runs(tmp_path / "BALL.json", {"voc": {70: run(20.0)}})
-    with pytest.raises(InputError, match=r"has BALL and not its base, uniform; run `dvc repro further@encoder0`$"):
+    with pytest.raises(InputError, match=r"has BALL and not uniform, its base; run `dvc repro further@encoder0`$"):
         list(further_rows(tmp_path, {"voc": {}}, entries))
     (tmp_path / "uniform.json").write_text("[]")
     with pytest.raises(InputError, match=r"uniform.json holds no runs of an encoder"):
@@ -132,7 +134,7 @@ def test_a_base_that_has_not_run_and_runs_that_are_none_are_refused(tmp_path):
 def test_a_list_of_encoders_goes_from_settings_to_the_table(tmp_path):
     """BALL and CMC, whose two networks are one backbone, at scale tiny; the three encoders of the study do not run."""
     checkout, seeds = Checkout(tmp_path / "annulus", "detection"), [0, 1]
-    cmc = {"name": "CMC", "study": STUDY, "base": "uniform"}
+    cmc = {"name": "CMC", "study": STUDY, "bases": ["uniform"]}
     tiny = {"scale": "tiny", "seeds": seeds, "encoders": [UNIFORM, BALL, cmc]}
     checkout.cut("transfer", lambda content: content.update({"seeds": seeds}))
     checkout.cut(STUDY, lambda content: content.update({"seeds": seeds}))

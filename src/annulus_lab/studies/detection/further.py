@@ -40,7 +40,7 @@ def read_runs(path: Path) -> dict[str, DetectorRuns]:
 def further_rows(
     folder: Path, tasks: Mapping[str, Settings], encoders: Sequence[Settings]
 ) -> Iterator[dict[str, Number]]:
-    """Row for each task, further encoder and number; without encoders that have not run.
+    """Row for each task, further encoder, base and number; without encoders that have not run.
 
     Raises:
         InputError: when an encoder has run, and its base has not.
@@ -48,13 +48,14 @@ def further_rows(
     named = {one["encoder"]: one for one in encoders}
     runs = {name: read_runs(file) for name in named if (file := folder / f"{name}.json").exists()}
     for name in runs:
-        if (base := named[name]["base"]) is not None and base not in runs:
-            place = list(named).index(base)
-            raise InputError(f"{folder} has {name} and not its base, {base}; run `dvc repro further@encoder{place}`")
+        if lacking := [base for base in named[name]["bases"] if base not in runs]:
+            stages = " ".join(f"further@encoder{list(named).index(base)}" for base in lacking)
+            raise InputError(f"{folder} has {name} and not {', '.join(lacking)}, its base; run `dvc repro {stages}`")
     for task, settings in tasks.items():
         for name in runs:
-            base = runs.get(named[name]["base"])
-            yield from _rows(task, settings, named[name], runs[name][task], base and base[task])
+            for base in named[name]["bases"] or [None]:
+                own = named[name] | {"base": base or ""}
+                yield from _rows(task, settings, own, runs[name][task], None if base is None else runs[base][task])
 
 
 def _rows(
@@ -63,7 +64,7 @@ def _rows(
     for name in sorted(names({"encoder": runs} if base is None else {"encoder": runs, "base": base})):
         number = name.removesuffix("_percent")
         row: dict[str, Number] = {"task": task, "number": number, "cell": f"{task} {number}"}
-        row |= {name: one[name] for name in ("encoder", "algorithm", "study")} | {"base": one["base"] or ""}
+        row |= {name: one[name] for name in ("encoder", "algorithm", "study", "base")}
         row |= with_interval("ap_percent", precision(runs, name))
         if base is None:
             row |= {f"over_base_{part}": "" for part in GAINS}

@@ -18,19 +18,19 @@ FORM = "transfer"
 class FurtherEncoder(Section):
     """A variant or an entry of `encoders` of a study of the form of `transfer`.
 
-    Its gains are gains over `base`, another of the list; null: it has none.
+    Its gains are gains over each of `bases`, others of the list.
     """
 
     name: RowName
     study: Name
-    base: RowName | None
+    bases: list[RowName]
 
 
 def further_settings(study: MainStudy, encoders: Sequence[FurtherEncoder]) -> list[Settings]:
-    """Name, base, algorithm, data set, study and seeds of each further encoder.
+    """Name, bases, algorithm, data set, study and seeds of each further encoder.
 
     Raises:
-        InputError: when the study does not have the encoder, or the list not its base; or two share a name.
+        InputError: when the study does not have the encoder, or the list not a base; or two share a name.
     """
     found: dict[str, Settings] = {}
     for place, one in enumerate(encoders):
@@ -51,17 +51,18 @@ def further_settings(study: MainStudy, encoders: Sequence[FurtherEncoder]) -> li
                 f"{', '.join(known)}, or add it to `encoders` there"
             )
         same = [other.name for other in encoders if other.study == one.study and other.name != one.name]
-        if one.base is not None and one.base not in same:
-            raise InputError(
-                f"{where}.base: {one.base!r} is none of this list's other encoders of {one.study}"
-                f"{nearest(one.base, same)}; take one of {', '.join(same) or 'them'}, add it, or take null"
-            )
+        for base in one.bases:
+            if base not in same:
+                raise InputError(
+                    f"{where}.bases: {base!r} is none of this list's other encoders of {one.study}"
+                    f"{nearest(base, same)}; take some of {', '.join(same) or 'them'}, or add it"
+                )
         main_line = {name: params.defaults.get(name, getattr(study.main, name)) for name in SELECTORS}
         found[one.name] = {
             "encoder": one.name,
             "algorithm": algorithm(one.name, main_line) if one.name in kinds(Variants) else one.name,
             "study": one.study,
-            "base": one.base,
+            "bases": one.bases,
             "dataset": main_line["dataset"],
             "seeds": own.params.seeds,
         }
