@@ -1,6 +1,7 @@
 """Further encoders of the study of detection: the list in its params.yaml, their numbers and their table."""
 
 from argparse import Namespace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,8 +14,11 @@ from stated import stated_params
 
 from annulus.encoders.saved import save_encoder
 from annulus.errors import InputError
+from annulus.files.results import write_table
 from annulus.views.splits import ColourSplit
-from annulus_lab.studies.detection.further import further_rows, write_runs
+from annulus_lab.report.papers.comparison import compared, load_measured, load_tables
+from annulus_lab.report.papers.metrics import Metrics
+from annulus_lab.studies.detection.further import precision_rows, write_runs
 from annulus_lab.studies.shared.study import MainStudy
 
 PARAMS = ROOT / "stages/detection/params.yaml"
@@ -49,7 +53,10 @@ def settings(tmp_path, monkeypatch):
             r"encoders\.1\.bases: 'unifrom' is none of this list's other encoders of cifar10_transfer; did you mean "
             "'uniform'.; take some of uniform, or add it$",
         ),
-        ({"bases": ["BALL"]}, r"encoders\.1\.bases: 'BALL' is none of this list's other encoders of cifar10_transfer; take"),
+        (
+            {"bases": ["BALL"]},
+            r"encoders\.1\.bases: 'BALL' is none of this list's other encoders of cifar10_transfer; take",
+        ),
         (
             {"study": "transfer"},
             r"encoders\.1\.name: .*stages/transfer/params\.yaml has no encoder 'BALL'; take one of",
@@ -100,34 +107,63 @@ def listed(**bases: list[str]) -> list[dict]:
     return [shared | {"encoder": name, "algorithm": name, "bases": own} for name, own in bases.items()]
 
 
-def test_the_table_has_a_row_for_each_number_of_what_has_run_with_gains_in_pairs(tmp_path):
-    write_runs(tmp_path / "BALL.json", {"voc": {70: run(20.0), 71: run(26.0)}})
-    write_runs(tmp_path / "uniform.json", {"voc": {70: run(12.0), 71: run(17.0)}})
-    tasks = {"voc": {"configuration": "c", "engine": "torchvision", "scale": "tiny"}}
-    write_runs(tmp_path / "LA.json", {"voc": {70: run(21.0), 71: run(26.0)}})
-    entries = listed(CAVE=["uniform"], uniform=[], BALL=["uniform", "LA"], LA=[])
-    base, base_aps, first, second, above_la, *_ = further_rows(tmp_path, tasks, entries)
-    assert [first[name] for name in ("task", "number", "encoder", "base")] == ["voc", "box_ap", "BALL", "uniform"]
-    assert (first["ap_percent"], first["over_base_percent"], first["ap_seed71_percent"]) == (23.0, 8.5, 26.0)
+TASKS = {"voc": {"configuration": "c", "engine": "torchvision", "scale": "tiny"}}
+
+
+def tables(folder: Path, entries: list[dict]) -> tuple[list[dict], list[dict]]:
+    """The rows of both tables that the stage writes of a folder of runs."""
+    paths = Namespace(runs=folder, table=folder / "further.csv", gains=folder / "further_gains.csv")
+    script("stages/detection/further_table.py").main({"tasks": TASKS, "encoders": entries}, paths)
+    return rows_of(paths.table), rows_of(paths.gains)
+
+
+def test_the_tables_have_the_precision_of_what_has_run_and_its_gains_in_pairs(tmp_path):
+    for name, values in {"BALL": (20.0, 26.0), "uniform": (12.0, 17.0), "LA": (21.0, 26.0)}.items():
+        write_runs(tmp_path / f"{name}.json", {"voc": dict(zip((70, 71), map(run, values), strict=True))})
+    table, gains = tables(tmp_path, listed(CAVE=["uniform"], uniform=[], BALL=["uniform", "LA"], LA=[]))
+    assert [(row["encoder"], row["cell"]) for row in table] == [
+        (name, f"voc {number}") for name in ("uniform", "BALL", "LA") for number in ("box_ap", "box_aps")
+    ]
+    assert (table[2]["ap_percent"], table[2]["ap_seed71_percent"], table[2]["seeds"]) == ("23.0", "26.0", "2")
+    named = [(row["encoder"], row["base"], row["number"], row["gain_percent"]) for row in gains]
+    assert named == [
+        ("BALL", "uniform", "box_ap", "8.5"),
+        ("BALL", "uniform", "box_aps", "17.0"),
+        ("BALL", "LA", "box_ap", "-0.5"),
+        ("BALL", "LA", "box_aps", "-1.0"),
+    ]
     half = 12.706 * np.std([8.0, 9.0], ddof=1) / np.sqrt(2)  # Student's t of two seeds: what the draws share cancels
-    assert first["over_base_interval_percent"] == pytest.approx(half, abs=0.01)
-    assert (second["number"], second["over_base_percent"], second["dataset"]) == ("box_aps", 17.0, "folder")
-    assert (base["encoder"], base["base"], base["over_base_percent"], base_aps["ap_percent"]) == ("uniform", "", "", 29)
-    assert (above_la["encoder"], above_la["base"], above_la["over_base_percent"]) == ("BALL", "LA", -0.5)
-    assert first.keys() == base.keys(), "one table"
+    assert float(gains[0]["gain_interval_percent"]) == pytest.approx(half, abs=0.01)
+    assert gains[0]["dataset"] == "folder"
 
 
 def test_a_base_that_has_not_run_and_runs_that_are_none_are_refused(tmp_path):
     entries = listed(uniform=[], BALL=["uniform"])
+    with pytest.raises(InputError, match="holds the runs of no further encoder; run `dvc repro`"):
+        tables(tmp_path, entries)
     write_runs(tmp_path / "BALL.json", {"voc": {70: run(20.0)}})
     with pytest.raises(InputError, match=r"has BALL and not uniform, its base; run `dvc repro further@encoder0`$"):
-        list(further_rows(tmp_path, {"voc": {}}, entries))
+        tables(tmp_path, entries)
     (tmp_path / "uniform.json").write_text("[]")
     with pytest.raises(InputError, match=r"uniform.json holds no runs of an encoder"):
-        list(further_rows(tmp_path, {"voc": {}}, entries))
-    main = script("stages/detection/further_table.py").main
-    with pytest.raises(InputError, match="holds the runs of no further encoder; run `dvc repro`"):
-        main({"tasks": {"coco": {}}, "encoders": entries}, Namespace(runs=tmp_path / "none", table=tmp_path))
+        tables(tmp_path, entries)
+
+
+def test_the_papers_tables_take_their_cells_from_the_table(tmp_path):
+    """Every column of IR and, where it is printed, of IRing has our number; no other row has one."""
+    value = {f"{kind}_ap{at}_percent": 10.0 for kind in ("box", "mask", "keypoint") for at in ("", "50", "75")}
+    runs = {seed: {"ap": value, "resampled": {}} for seed in (0, 1)}
+    tasks = dict.fromkeys(read_yaml(PARAMS)["tasks"], TASKS["voc"])
+    rows = [row for one in listed(IR=[], IRing=[]) for row in precision_rows(tasks, one, dict.fromkeys(tasks, runs))]
+    write_table(tmp_path / "stages/detection/metrics/further.csv", rows)
+    columns = {"ring.table4": 12, "mutualinfo.table2b": 6, "mutualinfo.table2d": 3, "mutualinfo.table4": 6}
+    for theirs in (one for one in load_tables() if one.id in columns):
+        comparison = compared(theirs, load_measured()[theirs.id], Metrics(tmp_path))
+        assert comparison.status == "run"
+        here = [row for row in comparison.rows if row.here is not None]
+        methods = {row.labels["method"] for row in here}
+        assert methods == ({"IR", "IRing"} if theirs.id.startswith("ring") else {"IR"})
+        assert (len(here), {row.here for row in here}) == (columns[theirs.id] * len(methods), {10.0})
 
 
 @pytest.mark.slow
@@ -151,12 +187,15 @@ def test_a_list_of_encoders_goes_from_settings_to_the_table(tmp_path):
         "scenes@coco",
         "further_table",
     }
-    rows = rows_of(checkout.project("detection") / "metrics/further.csv")
-    named = {(row["encoder"], row["base"], row["seeds"], row["scale"]) for row in rows}
-    assert named == {(name, "uniform", "2", "tiny") for name in ("BALL", "CMC")} | {("uniform", "", "2", "tiny")}
-    assert {row["configuration"] for row in rows} == {"mask-rcnn-fpn"}
-    assert {"box_ap", "mask_ap"} < {row["number"] for row in rows}
-    assert all(0 <= float(row["ap_percent"]) <= 100 for row in rows)
-    assert all((row["over_base_percent"] == "") == (row["base"] == "") for row in rows)
+    table, gains = (
+        rows_of(checkout.project("detection") / f"metrics/{name}.csv") for name in ("further", "further_gains")
+    )
+    assert {(row["encoder"], row["seeds"], row["scale"]) for row in table} == {
+        (name, "2", "tiny") for name in ("uniform", "BALL", "CMC")
+    }
+    assert {(row["encoder"], row["base"]) for row in gains} == {("BALL", "uniform"), ("CMC", "uniform")}
+    assert {row["configuration"] for row in table} == {"mask-rcnn-fpn"}
+    assert {"box_ap", "mask_ap"} < {row["number"] for row in table}
+    assert all(0 <= float(row["ap_percent"]) <= 100 for row in table)
     changed = checkout.changed_by("detection", lambda content: content["encoders"].pop())
     assert changed & (further | {"further_table"}) == {"further_table"}, "no other encoder runs again"

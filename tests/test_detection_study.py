@@ -14,9 +14,6 @@ from stated import stated_params
 from annulus.encoders.saved import save_encoder
 from annulus.errors import InputError
 from annulus.evals.intervals import over_seeds
-from annulus.files.results import write_table
-from annulus_lab.report.papers.comparison import compared, load_measured, load_tables
-from annulus_lab.report.papers.metrics import Metrics
 from annulus_lab.studies.detection import detector_runs as transfer
 from annulus_lab.studies.detection import fitting
 from annulus_lab.studies.detection.detected import gain, metrics_row, precision
@@ -210,21 +207,3 @@ def test_scenes_and_table_as_stages(study, tmp_path):
     assert (tmp_path / "real/scenes.json").read_text() != before, "so that no state of other annotations is taken"
     with pytest.raises(InputError, match="holds the numbers of no task"):
         script("stages/detection/table.py").main(files["table"], Namespace(tasks=tmp_path, table=tmp_path / "t.csv"))
-
-
-def test_the_papers_tables_take_their_cells_from_the_table(tmp_path):
-    """Every column of IR and, where it is printed, of IRing has our number; no other row has one."""
-    value = {f"{kind}_ap{at}_percent": 10.0 for kind in ("box", "mask", "keypoint") for at in ("", "50", "75")}
-    own = {"configuration": "c", "engine": "torchvision", "scale": "demo", "seeds": 2}
-    seeds = {seed: {"ap": value, "resampled": {}, "loss": 1.0} for seed in (0, 1)}
-    found = metrics_row({"main": seeds, "uniform": seeds, "untrained": seeds})
-    table = list(rows(dict.fromkeys(NUMBERS, own | found), TRAINED))
-    write_table(tmp_path / "stages/detection/metrics/table.csv", table)
-    columns = {"ring.table4": 12, "mutualinfo.table2b": 6, "mutualinfo.table2d": 3, "mutualinfo.table4": 6}
-    for theirs in (one for one in load_tables() if one.id in columns):
-        found_here = compared(theirs, load_measured()[theirs.id], Metrics(tmp_path))
-        assert found_here.status == "run"
-        here = [row for row in found_here.rows if row.here is not None]
-        methods = {row.labels["method"] for row in here}
-        assert methods == ({"IR", "IRing"} if theirs.id.startswith("ring") else {"IR"})
-        assert (len(here), {row.here for row in here}) == (columns[theirs.id] * len(methods), {10.0})

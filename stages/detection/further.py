@@ -1,4 +1,4 @@
-"""One further encoder on all tasks: scenes and the encoder -> average precision of each seed, and of draws of pictures."""
+"""One further encoder on all tasks: scenes and the encoder -> average precision of each seed and draw of pictures."""
 
 import argparse
 from collections.abc import Mapping

@@ -8,6 +8,7 @@ from annulus_lab.report.claims.rules import largest, smallest
 from annulus_lab.report.claims.selectors import estimate, exact
 
 # Selections that several numbers share.
+PIECES = "cifar10/pieces/table.csv"
 CELLS = ["coco box_ap", "coco mask_ap", "keypoints keypoint_ap", "voc box_ap"]
 paired_gain = partial(estimate, "cifar10_algorithms/pairs.csv", "gain_percent")
 gain_here = partial(estimate, "cifar10_algorithms/table.csv", "here_gain_percent")
@@ -19,6 +20,7 @@ kept_over_training = partial(estimate, "cifar10_negatives/annealing_figure.csv",
 linear_transfer = partial(estimate, "cifar10_transfer/gains.csv", "linear_gain_percent")
 few_shot_transfer = partial(estimate, "cifar10_transfer/gains.csv", "few_shot_gain_percent")
 detection = partial(estimate, "detection/table.csv", by=["cell"])
+detection_gain = partial(estimate, "detection/further_gains.csv", "gain_percent", cell=CELLS, by=["cell"])
 
 CLAIMS = [
     Claim(
@@ -136,6 +138,22 @@ CLAIMS = [
         size=lambda gain: gain.near(2.7),
         dataset=["CIFAR10"],
         values={"gain": gain_here(table="ring.table1a", method="IRing")},
+    ),
+    Claim(
+        "ring.beats-ir-longer",
+        "So it is on all of CIFAR-10 with a ResNet-18, 100 epochs and temperature 0.2 in place of 0.07.",
+        lambda gain: gain > 0,
+        where=["ring.table1a"],
+        ours=True,
+        values={"gain": estimate(PIECES, "here_gain_percent", table="ring.table1a", method="IRing")},
+    ),
+    Claim(
+        "ring.accuracy-longer",
+        "There IR, the base of that gain, reaches 80 % by a linear probe (81.2 in the paper, with 256 pixels a side).",
+        lambda accuracy: accuracy > 80,
+        where=["ring.table1a"],
+        ours=True,
+        values={"accuracy": estimate(PIECES, "here_percent", table="ring.table1a", method="IR")},
     ),
     Claim(
         "ring.beats-cmc",
@@ -286,8 +304,8 @@ CLAIMS = [
         lambda iring_gain, mocoring_gain: (iring_gain > 0).all() & (mocoring_gain > 0).all(),
         where=["ring.table4"],
         values={
-            "iring_gain": detection("over_uniform_percent", algorithm="IRing", cell=CELLS),
-            "mocoring_gain": detection("over_uniform_percent", algorithm="MoCoRing", cell=CELLS),
+            "iring_gain": detection_gain(encoder="main", base="uniform"),
+            "mocoring_gain": detection_gain(encoder="MoCoRing", base="MoCo"),
         },
     ),
     Claim(

@@ -16,8 +16,9 @@ Cell = float | str
 Row = dict[str, Cell]
 Wanted = float | int | str | Sequence[float | int | str]
 
-# What writes a file that no study writes, by the first part of its name.
+# What writes a file that `dvc repro` of no study writes, by its folder or the first part of its name.
 COMMANDS = {"benchmarks": "make bench", **dict.fromkeys(("main", "summary.json", "summary.csv"), "make repro")}
+COMMANDS["cifar10/pieces"] = "ANNULUS_COMPILE=graphs python stages cifar10/pieces ARCHIVE stages/cifar10/metrics/pieces"
 COMMANDS["comparisons"] = (
     "dvc exp run -n uniform -S sampler=uniform && make restore && make compare BASE=uniform HEAD=HEAD "
     'ARGS="--csv metrics/comparisons/uniform.csv"'
@@ -58,8 +59,10 @@ class Metrics:
         self._values: dict[str, dict[str, Any]] = {}
 
     def command(self, name: str) -> str | None:
-        """The command that writes the file `name`; None where no study under stages/ writes it."""
-        first = name.split("/")[0]
+        """The command that writes the file `name`; None where nothing here writes it."""
+        first, folder = name.split("/")[0], name.rpartition("/")[0]
+        if folder in COMMANDS:
+            return COMMANDS[folder]
         if (self.root / "stages" / first / "dvc.yaml").is_file():
             return repro(first)
         return COMMANDS.get(first)

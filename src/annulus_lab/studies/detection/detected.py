@@ -18,9 +18,9 @@ DetectorRuns = Mapping[int, Mapping[str, Any]]  # of one variant, by seed: resul
 RunsByVariant = Mapping[str, DetectorRuns]
 
 
-def names(runs_by_variant: RunsByVariant) -> list[str]:
+def names(*variants: DetectorRuns) -> list[str]:
     """Names of the numbers that every run has, in the order of the first run."""
-    runs = [run for variant_runs in runs_by_variant.values() for run in variant_runs.values()]
+    runs = [run for variant_runs in variants for run in variant_runs.values()]
     return [name for name in runs[0]["ap"] if all(name in run["ap"] for run in runs)]
 
 
@@ -50,13 +50,14 @@ def _table(runs: DetectorRuns, name: str) -> Float[np.ndarray, "s r"]:
 def metrics_row(runs_by_variant: RunsByVariant) -> dict[str, Number]:
     """All numbers by variant and seed, flat: main_box_ap_percent, main_0_box_ap_percent, main_over_untrained_..."""
     metrics: dict[str, Number] = {}
+    shared = names(*runs_by_variant.values())
     for variant, runs in runs_by_variant.items():
-        for name in names(runs_by_variant):
+        for name in shared:
             metrics |= with_interval(f"{variant}_{name}", precision(runs, name))
             metrics |= {f"{variant}_{seed}_{name}": run["ap"][name] for seed, run in runs.items()}
         metrics[f"{variant}_last_loss"] = over_seeds([run["loss"] for run in runs.values()]).mean
     for one, base in PAIRS:
-        for name in names(runs_by_variant):
+        for name in shared:
             above = gain(runs_by_variant[one], runs_by_variant[base], name)
             metrics |= with_interval(f"{one}_over_{base}_{name}", above)
             metrics[f"{one}_over_{base}_{name.removesuffix('_percent')}_verdict"] = verdict(above, unit=" points")

@@ -1,4 +1,4 @@
-"""Runs of further encoders, and the rows of their table."""
+"""Runs of further encoders, and the rows of their tables."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,10 +13,11 @@ from annulus_lab.studies.shared.outcomes import by_seed, with_interval
 from annulus_lab.studies.shared.study import Settings
 
 NUMBERS = ("ap", "resampled")  # of a run, that are kept
-GAINS = ("percent", "interval_percent", "verdict")
+
+EncoderRuns = Mapping[str, DetectorRuns]  # of one encoder, by task
 
 
-def write_runs(path: Path, runs: Mapping[str, DetectorRuns]) -> None:
+def write_runs(path: Path, runs: EncoderRuns) -> None:
     """Writes the runs of one encoder on each task: average precision, and that of each draw of the pictures."""
     kept = {
         task: {seed: {name: run[name] for name in NUMBERS} for seed, run in own.items()} for task, own in runs.items()
@@ -24,7 +25,7 @@ def write_runs(path: Path, runs: Mapping[str, DetectorRuns]) -> None:
     write_text(path, json.dumps(kept, allow_nan=False) + "\n")
 
 
-def read_runs(path: Path) -> dict[str, DetectorRuns]:
+def read_runs(path: Path) -> EncoderRuns:
     """Reads what `write_runs` wrote.
 
     Raises:
@@ -37,40 +38,51 @@ def read_runs(path: Path) -> dict[str, DetectorRuns]:
         raise InputError(f"{path} holds no runs of an encoder ({error}); run `dvc repro`") from error
 
 
-def further_rows(
-    folder: Path, tasks: Mapping[str, Settings], encoders: Sequence[Settings]
-) -> Iterator[dict[str, Number]]:
-    """Row for each task, further encoder, base and number; without encoders that have not run.
+def runs_of_encoders(folder: Path, encoders: Sequence[Settings]) -> dict[str, EncoderRuns]:
+    """Runs of each encoder that has run, in the list's order.
 
     Raises:
-        InputError: when an encoder has run, and its base has not.
+        InputError: when none has run, or an encoder has and its base has not.
     """
-    named = {one["encoder"]: one for one in encoders}
-    runs = {name: read_runs(file) for name in named if (file := folder / f"{name}.json").exists()}
-    for name in runs:
-        if lacking := [base for base in named[name]["bases"] if base not in runs]:
-            stages = " ".join(f"further@encoder{list(named).index(base)}" for base in lacking)
-            raise InputError(f"{folder} has {name} and not {', '.join(lacking)}, its base; run `dvc repro {stages}`")
+    names = [one["encoder"] for one in encoders]
+    runs = {name: read_runs(file) for name in names if (file := folder / f"{name}.json").exists()}
+    if not runs:
+        raise InputError(f"{folder} holds the runs of no further encoder; run `dvc repro`")
+    for one in encoders:
+        if one["encoder"] in runs and (lacking := [base for base in one["bases"] if base not in runs]):
+            stages = " ".join(f"further@encoder{names.index(base)}" for base in lacking)
+            raise InputError(
+                f"{folder} has {one['encoder']} and not {', '.join(lacking)}, its base; run `dvc repro {stages}`"
+            )
+    return runs
+
+
+def precision_rows(tasks: Mapping[str, Settings], one: Settings, runs: EncoderRuns) -> Iterator[dict[str, Number]]:
+    """Row for each task and number of an encoder: average precision, also of each seed."""
     for task, settings in tasks.items():
-        for name in runs:
-            for base in named[name]["bases"] or [None]:
-                own = named[name] | {"base": base or ""}
-                yield from _rows(task, settings, own, runs[name][task], None if base is None else runs[base][task])
+        for name in sorted(names(runs[task])):
+            row = _place(task, name, one) | with_interval("ap_percent", precision(runs[task], name))
+            row |= by_seed("ap_percent", {seed: run["ap"][name] for seed, run in runs[task].items()})
+            yield row | _made(settings, one, runs[task])
 
 
-def _rows(
-    task: str, settings: Settings, one: Settings, runs: DetectorRuns, base: DetectorRuns | None
+def gain_rows(
+    tasks: Mapping[str, Settings], one: Settings, base: str, runs: EncoderRuns, base_runs: EncoderRuns
 ) -> Iterator[dict[str, Number]]:
-    for name in sorted(names({"encoder": runs} if base is None else {"encoder": runs, "base": base})):
-        number = name.removesuffix("_percent")
-        row: dict[str, Number] = {"task": task, "number": number, "cell": f"{task} {number}"}
-        row |= {name: one[name] for name in ("encoder", "algorithm", "study", "base")}
-        row |= with_interval("ap_percent", precision(runs, name))
-        if base is None:
-            row |= {f"over_base_{part}": "" for part in GAINS}
-        else:
-            above = gain(runs, base, name)
-            row |= with_interval("over_base_percent", above) | {"over_base_verdict": verdict(above, unit=" points")}
-        row |= {name: settings[name] for name in ("configuration", "engine", "scale")}
-        row |= {"dataset": one["dataset"], "seeds": len(runs)}
-        yield row | by_seed("ap_percent", {seed: run["ap"][name] for seed, run in runs.items()})
+    """Row for each task and number of an encoder: its gain over a base, in pairs of a seed and a draw of pictures."""
+    for task, settings in tasks.items():
+        for name in sorted(names(runs[task], base_runs[task])):
+            above = gain(runs[task], base_runs[task], name)
+            row = _place(task, name, one) | {"base": base} | with_interval("gain_percent", above)
+            yield row | {"gain_verdict": verdict(above, unit=" points")} | _made(settings, one, runs[task])
+
+
+def _place(task: str, name: str, one: Settings) -> dict[str, Number]:
+    number = name.removesuffix("_percent")
+    own = {name: one[name] for name in ("encoder", "algorithm", "study")}
+    return {"task": task, "number": number, "cell": f"{task} {number}"} | own
+
+
+def _made(settings: Settings, one: Settings, runs: DetectorRuns) -> dict[str, Number]:
+    own = {name: settings[name] for name in ("configuration", "engine", "scale")}
+    return own | {"dataset": one["dataset"], "seeds": len(runs)}
