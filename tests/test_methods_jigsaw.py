@@ -14,7 +14,10 @@ from annulus.methods.jigsaw_branch import JigsawHead
 from annulus.methods.moco import MoCoSettings
 from annulus.methods.moco_jigsaw import MoCoJigsawSettings
 from annulus.methods.pirl import PIRL, PIRLSettings
+from annulus.views.crop import Crop
 from annulus.views.jigsaw import jigsaw, patch_side
+from annulus.views.sets import SETS
+from annulus.views.settings import ViewSet
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 SIZE, WEIGHT = 21, 0.3
@@ -70,10 +73,10 @@ SETTINGS = {
 VIEWS = [torch.rand(cases.BATCH, 3, SIZE, SIZE, generator=seeded(seed), dtype=torch.float64) for seed in (3, 4, 5)]
 
 
-def method_of(kind, weight=WEIGHT, sampler="ring", bound="infonce"):
+def method_of(kind, weight=WEIGHT, sampler="ring", bound="infonce", crop=None):
     encoder = build_encoder(CONFIG, 0)
     encoder.__class__ = Exact
-    settings = SETTINGS[kind](jigsaw_weight=weight)
+    settings = SETTINGS[kind](jigsaw_weight=weight, jigsaw_crop=crop)
     method = cases.method_of(settings, cases.config_of(sampler, bound=bound), encoder)
     method.jigsaw.heads[0].__class__ = ExactHead
     if kind == "moco-jigsaw":
@@ -129,6 +132,16 @@ def test_without_weight_it_has_no_jigsaw_and_the_jigsaw_goes_on_where_a_state_wa
     loss_of(first)
     second.load_state_dict(first.state_dict())
     assert loss_of(first.eval()) == pytest.approx(loss_of(second.eval()), rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", SETTINGS)
+def test_the_view_of_the_jigsaw_has_its_own_crop_and_no_colour_or_is_like_the_others(kind):
+    views = SETS["infomin"]
+    crop = Crop(scale_min=0.6, scale_max=1.0, ratio_min=0.75, ratio_max=1.3333)
+    *others, last = method_of(kind, crop=crop).view_sets(views)
+    assert last == ViewSet(crop=crop, flip=0.5)
+    assert others == [views] * (method_of(kind).views - 1)
+    assert method_of(kind).view_sets(views) == [*others, views]
 
 
 def test_a_moco_without_weight_is_moco():

@@ -79,6 +79,18 @@ def test_without_patches_views_are_those_of_augment_with_the_same_draws():
     assert torch.equal(one.get_state(), plain.get_state())
 
 
+def test_of_a_list_each_view_has_its_own_set_and_the_first_one_s_patches():
+    images, random = coordinates(20, 20), torch.Generator
+    first, second = draw_views(images, ["standard", "none"], 16, [random().manual_seed(seed) for seed in (1, 2)])
+    assert torch.equal(first, augment(images, "standard", 16, random().manual_seed(1)))
+    assert torch.equal(second, augment(images, "none", 16, random().manual_seed(2)))
+    sets = [ViewSet(patches=Patches(offset=4)), ViewSet(flip=1.0)]
+    patch, mirrored = draw_views(images, sets, 16, [random().manual_seed(seed) for seed in (1, 2)])
+    assert torch.equal(patch[:, :, 4:, 4:], mirrored.flip(3)[:, :, :12, :12])
+    with pytest.raises(InputError, match="^1 sets of views for 2 generators: give as many$"):
+        draw_views(images, ["standard"], 16, [random(), random()])
+
+
 def test_each_view_is_of_its_own_rows_whose_images_are_given_once_and_differ_in_size():
     images, sizes = coordinates(9, 30), torch.tensor([[30, 14], [13, 30], [12, 12]]).repeat(3, 1)
     views = load({"views": "standard"}).get("view_sets.${views}")

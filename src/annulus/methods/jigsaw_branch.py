@@ -15,7 +15,9 @@ from annulus.encoders.mixed_precision import in_lower
 from annulus.encoders.module_encoder import AnyEncoder
 from annulus.errors import InputError
 from annulus.methods.step import Step
+from annulus.views.crop import Crop
 from annulus.views.jigsaw import CELLS, jigsaw
+from annulus.views.settings import ViewSet
 
 
 class JigsawHead(nn.Module):
@@ -61,6 +63,11 @@ class JigsawBranch(Drawing):
             pooled = self.pooled(patches.flatten(0, 1)).unflatten(0, (-1, CELLS))
             parts = pooled.chunk(len(self.heads), dim=2)
             return [head(part) for head, part in zip(self.heads, parts, strict=True)]
+
+
+def jigsaw_views(crop: Crop | None, views: ViewSet) -> ViewSet:
+    """The set of the view that a jigsaw is of: this crop and a flip, without colour; None: `views`, as of other views."""
+    return views if crop is None else ViewSet(crop=crop, flip=0.5)
 
 
 def both_branches(step: Step, jigsaw: Estimate, weight: float) -> Step:

@@ -10,26 +10,32 @@ from torch import Tensor, nn
 from annulus.device.distributed import local
 from annulus.encoders.module_encoder import AnyEncoder
 from annulus.methods.contrast_config import END, ContrastConfig, Progress
-from annulus.methods.jigsaw_branch import JigsawBranch, both_branches
+from annulus.methods.jigsaw_branch import JigsawBranch, both_branches, jigsaw_views
 from annulus.methods.moco import MoCo, MoCoSettings
 from annulus.methods.step import Setting, Step
 from annulus.settings import Fraction
 from annulus.views.batch_share import BatchShare
+from annulus.views.crop import Crop
+from annulus.views.settings import ViewSet
 
 
 @dataclass(frozen=True, kw_only=True)
 class MoCoJigsawSettings(MoCoSettings):
-    """MoCo with a jigsaw. jigsaw_weight: share of the loss that the jigsaw's branch has.
+    """MoCo with a jigsaw.
+
+    jigsaw_weight: share of the loss that the jigsaw's branch has. jigsaw_crop: of the view that becomes a jigsaw, which
+    then has a flip and no colour (the authors' code of Tian et al. 2020); None: it is a view like the others.
 
     >>> settings = annulus.methods.MoCoJigsawSettings(
     ...     temperature=0.15, negatives="all", embedding_dim=128, warmup=0.0, head="mlp",
-    ...     momentum=0.999, shuffle_groups=8, jigsaw_weight=0.5,
+    ...     momentum=0.999, shuffle_groups=8, jigsaw_weight=0.5, jigsaw_crop=None,
     ... )
     >>> settings.method.__name__
     'MoCoJigsaw'
     """
 
     jigsaw_weight: Fraction
+    jigsaw_crop: Crop | None
 
     @property
     def method(self) -> "type[MoCoJigsaw]":
@@ -41,8 +47,7 @@ class MoCoJigsaw(MoCo):
 
     The queue holds keys of views, not of jigsaws. The bound that is reported is the mean of both branches, whatever
     their weights; the gradients are those of the view's queries. The jigsaw's head is linear, as PIRL's, whatever the
-    encoder's own head is. The paper does not say of which view the jigsaw is; here of one that is neither query nor
-    key.
+    encoder's own head is. The jigsaw is of a view that is neither query nor key, as in the authors' code.
 
     Source: Tian et al. 2020, arXiv:2005.10243, Section 7.3 ("adding JigSaw" to MoCo); Misra and van der Maaten 2020,
     arXiv:1912.01991, Section 2.
@@ -99,11 +104,16 @@ class MoCoJigsaw(MoCo):
             momentum=momentum,
             shuffle_groups=shuffle_groups,
             jigsaw_weight=jigsaw_weight,
+            jigsaw_crop=None,
         )
 
     def batch_shares(self, batch: int, steps: int) -> list[list[BatchShare]]:
         """MoCo's shares, and the queries' images once more for the jigsaws."""
         return [[query, key, query] for query, key in super().batch_shares(batch, steps)]
+
+    def view_sets(self, views: ViewSet) -> list[ViewSet]:
+        """`views`, and for the last view the jigsaw's own set."""
+        return [*super().view_sets(views)[:-1], jigsaw_views(self.params.jigsaw_crop, views)]
 
     def loss(
         self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"], progress: Progress = END

@@ -12,24 +12,30 @@ from annulus.encoders.module_encoder import AnyEncoder
 from annulus.methods.contrast_config import END, ContrastConfig, Progress
 from annulus.methods.critics import Critic
 from annulus.methods.ir import IR, IRSettings
-from annulus.methods.jigsaw_branch import JigsawBranch, both_branches
+from annulus.methods.jigsaw_branch import JigsawBranch, both_branches, jigsaw_views
 from annulus.methods.step import Setting, Step
 from annulus.settings import Fraction
+from annulus.views.crop import Crop
+from annulus.views.settings import ViewSet
 
 
 @dataclass(frozen=True, kw_only=True)
 class PIRLSettings(IRSettings):
-    """IR with a jigsaw. jigsaw_weight: share of the loss that the jigsaw's branch has.
+    """IR with a jigsaw.
+
+    jigsaw_weight: share of the loss that the jigsaw's branch has. jigsaw_crop: of the view that becomes a jigsaw, which
+    then has a flip and no colour (the authors' code of Tian et al. 2020); None: it is a view like the others.
 
     >>> settings = annulus.methods.PIRLSettings(
     ...     temperature=0.07, negatives="sampled", embedding_dim=128, warmup=0.0, head="linear",
-    ...     bank_rate=0.5, bank_start="encoder", critic="dot", jigsaw_weight=0.5,
+    ...     bank_rate=0.5, bank_start="encoder", critic="dot", jigsaw_weight=0.5, jigsaw_crop=None,
     ... )
     >>> settings.method.__name__
     'PIRL'
     """
 
     jigsaw_weight: Fraction
+    jigsaw_crop: Crop | None
 
     @property
     def method(self) -> "type[PIRL]":
@@ -92,7 +98,12 @@ class PIRL(IR):
             bank_start="random",
             critic=critic,
             jigsaw_weight=jigsaw_weight,
+            jigsaw_crop=None,
         )
+
+    def view_sets(self, views: ViewSet) -> list[ViewSet]:
+        """`views`, and for the last view the jigsaw's own set."""
+        return [*super().view_sets(views)[:-1], jigsaw_views(self.params.jigsaw_crop, views)]
 
     def loss(
         self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"], progress: Progress = END

@@ -21,6 +21,7 @@ from annulus.methods.contrast import Contrast
 from annulus.methods.contrast_config import END, ContrastConfig, Progress
 from annulus.settings import Section, Share, Temperature, Width
 from annulus.views.batch_share import BatchShare, share
+from annulus.views.settings import ViewSet
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,6 +241,10 @@ class Method(nn.Module):
     def batch_shares(self, batch: int, steps: int) -> list[list[BatchShare]]:
         """Images that each view of this process shows, in the batches of the next `steps` steps."""
         return [[share(batch)] * self.views] * steps
+
+    def view_sets(self, views: ViewSet) -> list[ViewSet]:
+        """The set of each view that a step takes, where training has the set `views`."""
+        return [views] * self.views
 
     def start(self, embed: Callable[[], Tensor]) -> None:
         """Prepares the first step; `embed` returns the current embeddings of all training images."""

@@ -133,7 +133,8 @@ class Training:
         images, sizes = self.images.take(needed), self.images.image_sizes(rows)
         self.images.ahead(later)
         size, random = self.method.encoder.view_size, [self.view_generator] * count
-        return draw_views(images, self.settings.views, size, random, batch_shares[0], sizes)
+        sets = self.method.view_sets(self.settings.views)
+        return draw_views(images, sets, size, random, batch_shares[0], sizes)
 
     @property
     def trained(self) -> float:

@@ -21,15 +21,15 @@ from annulus.views.settings import ViewSet
 
 def draw_views(
     images: UInt8[Tensor, "k 3 h w"],
-    views: ViewSet | str,
+    views: ViewSet | str | Sequence[ViewSet | str],
     size: int,
     generators: Sequence[torch.Generator],
     shares: Sequence[BatchShare] | None = None,
     sizes: Int[Tensor, "b 2"] | None = None,
 ) -> list[Float[Tensor, "_ 3 {size} {size}"]]:
-    """Draws a view of each image by each generator; `views` and `sizes` as in `augment`.
+    """Draws a view of each image by each generator; `views` and `sizes` as in `augment`, or a list with each view's set.
 
-    If the set has patches, view n is an augmentation of a square of size x size pixels, n offsets below and right of
+    If the set, of a list the first, has patches, view n is an augmentation of a square of size x size pixels, n offsets below and right of
     the first square. The first generator draws the first square uniformly from all places where every square fits.
 
     >>> import torch
@@ -45,32 +45,36 @@ def draw_views(
     Source: Tian et al. 2020, arXiv:2005.10243, Section 5.2.1.
 
     Raises:
-        InputError: as `augment`; if the images do not hold the last patch.
+        InputError: as `augment`; if the images do not hold the last patch, or a list has not a set for each view.
     """
     check_images(images)
     check_size(size)
-    views = view_set(views)
     if not isinstance(generators, Sequence) or not generators:
         raise InputError(f"generators {generators!r}: give a list of torch.Generator(), one for each view")
     for random in generators:
         check_generator(random)
+    each = isinstance(views, Sequence) and not isinstance(views, str)
+    sets = [view_set(one) for one in views] if each else [view_set(views)] * len(generators)
+    if len(sets) != len(generators):
+        raise InputError(f"{len(sets)} sets of views for {len(generators)} generators: give as many")
+    patches = sets[0].patches
     if shares is None:
         shares = [whole(len(images))] * len(generators)
     rows = rows_in(shares)
     if sizes is not None:
         check_sizes(sizes, images, shares[0].batch, rows)
-    if views.patches is not None:
+    if patches is not None:
         smallest = min(images.shape[2:]) if sizes is None else int(sizes.min())
-        views.patches.check(smallest, size, len(generators))
+        patches.check(smallest, size, len(generators))
         squares = torch.tensor([images.shape[2:]]).expand(shares[0].batch, 2)
-        reach = size + views.patches.offset * (len(generators) - 1)
+        reach = size + patches.offset * (len(generators) - 1)
         corners = draw_corners(squares if sizes is None else sizes, reach, generators[0])[rows]
-    augmented, without_patches = [], replace(views, patches=None)
-    for number, (share, random) in enumerate(zip(shares, generators, strict=True)):
-        some = images if views.patches is None else cut(images, corners + number * views.patches.offset, size)
+    augmented = []
+    for number, (own, share, random) in enumerate(zip(sets, shares, generators, strict=True)):
+        some = images if patches is None else cut(images, corners + number * patches.offset, size)
         if len(share.rows) < len(rows):
             some = some.index_select(0, *to_device([torch.searchsorted(rows, share.rows)], images.device))
-        augmented.append(augment(some, without_patches, size, random, share, None if views.patches else sizes))
+        augmented.append(augment(some, replace(own, patches=None), size, random, share, None if patches else sizes))
     return augmented
 
 
