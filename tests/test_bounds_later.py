@@ -11,6 +11,7 @@ from annulus.bounds.dcl import DCL, dcl
 from annulus.bounds.hcl import HCL, hcl
 from annulus.bounds.infonce import InfoNCE, infonce
 from annulus.bounds.sigmoid import Sigmoid, sigmoid
+from annulus.bounds.simple import Simple, simple
 from annulus.bounds.supcon import SupCon, supcon
 from annulus.errors import InputError
 from annulus.methods.contrast import Contrast
@@ -201,6 +202,32 @@ def test_a_run_trains_scale_and_bias_and_a_resumed_one_has_them():
     assert again.method.contrasts[0].bound.bias == bound.bias
 
 
+# --- the simple loss ------------------------------------------------------------------------------------
+
+
+def test_the_simple_loss_is_the_difference_of_means_and_weighs_each_negative_alike(scores):
+    positives, negatives = scores[:, :1], absent(scores[:, 1:], 0, 3)
+    plain = [
+        sum(numbers(far)) / len(numbers(far)) - near
+        for [near], far in zip(positives.tolist(), negatives.tolist(), strict=True)
+    ]
+    assert Simple().loss(positives, negatives).item() == pytest.approx(sum(plain) / QUERIES, rel=1e-12)
+    assert differentiable(simple, positives, scores[:, 1:])
+    [gradient] = torch.autograd.grad(simple(positives, negatives), scores)
+    for row, far in zip(gradient, negatives.tolist(), strict=True):
+        share = 1 / len(numbers(far)) / QUERIES
+        expected = [-1 / QUERIES, *(0.0 if score == -math.inf else share for score in far)]
+        torch.testing.assert_close(row, torch.tensor(expected, dtype=row.dtype))
+
+
+def test_the_simple_loss_is_the_limit_of_infonce_at_an_infinite_temperature(cosines):
+    """t (InfoNCE(s/t) - log(k + 1)) goes to the mean of all candidates minus the positive, k/(k+1) of the loss."""
+    hot, negatives = 1e6, cosines.shape[1] - 1
+    limit = hot * (infonce(cosines[:, :1] / hot, cosines[:, 1:] / hot) - math.log(negatives + 1))
+    expected = simple(cosines[:, :1], cosines[:, 1:]) * negatives / (negatives + 1)
+    assert limit.item() == pytest.approx(expected.item(), abs=1e-5)
+
+
 # --- what has no meaning --------------------------------------------------------------------------------
 
 
@@ -225,7 +252,9 @@ def test_a_loss_of_one_temperature_needs_it_and_refuses_a_schedule_and_a_critic_
     check_choices(run.method, InfoNCE(), run.sampler, run.annealing, run.neighbours)
 
 
-@pytest.mark.parametrize("choice", [{"bound": "dcl"}, {"bound": "dcl", "bounds.dcl.sigma": 0.5}, {"bound": "hcl"}])
+@pytest.mark.parametrize(
+    "choice", [{"bound": "dcl"}, {"bound": "dcl", "bounds.dcl.sigma": 0.5}, {"bound": "hcl"}, {"bound": "simple"}]
+)
 @pytest.mark.parametrize("method", ["ir", "moco", "simclr"])
 def test_a_run_of_each_method_trains_by_it(choice, method):
     history = small_run(choice | {"method": method, "sampler": "ring", "scales.tiny.pretrain.epochs": 1}).run()

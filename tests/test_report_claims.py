@@ -100,7 +100,6 @@ def test_every_claim_reads_cifar10_where_it_has_the_rows():
 # study's folder writes these columns: 40 s of one core a run, 80 s with two networks. It trains too long for one edit.
 UNPAIRED = {
     "mutualinfo.cmc-without-augmentation": "cifar10_augmentations, parts ir and cmc: 30 and 20 runs",
-    "ring.policies-speed": "cifar10_negatives, part annealing: 25 runs",
 }
 
 

@@ -13,8 +13,10 @@ from annulus.errors import InputError
 from annulus.negatives.clusters import kmeans
 from annulus.optim.schedules import ConstantSchedule, Schedule
 from annulus.running.checkpoint import Checkpoint
+from annulus.training import loop
 from annulus.training.loop import Observer
 from annulus.training.validation import Validation
+from annulus.views.patches import draw_views
 
 RING, UNIFORM, LINEAR = {"sampler": "ring"}, {"sampler": "uniform"}, {"anneal": "linear"}
 CAVE = {"sampler": "cave", "samplers.cave.clusters": 8}
@@ -76,6 +78,17 @@ def test_training_learns_what_the_views_share():
     history = training(UNIFORM, {"anneal": "none", "views": "colour"}, images=160, validation=40, epochs=10).run()
     assert history[-1]["loss_nats"] < history[0]["loss_nats"] - 0.3
     assert history[-1]["validation_nn1_percent"] >= 90
+
+
+def test_each_view_is_drawn_from_the_method_s_own_set_for_it(monkeypatch):
+    run, seen = training({"method": "pirl", "views": "colour"}), []
+    monkeypatch.setattr(
+        loop, "draw_views", lambda images, sets, *rest: seen.append(sets) or draw_views(images, sets, *rest)
+    )
+    run.step(run.order())
+    [(query, shown)] = seen
+    assert query == run.settings.views
+    assert (shown.jitter, shown.crop) == (None, run.method.params.jigsaw_crop), "a jigsaw's view has no colour"
 
 
 def test_the_bank_starts_from_the_encoder_s_embeddings():

@@ -87,7 +87,7 @@ def test_of_a_list_each_view_has_its_own_set_and_the_first_one_s_patches():
     sets = [ViewSet(patches=Patches(offset=4)), ViewSet(flip=1.0)]
     patch, mirrored = draw_views(images, sets, 16, [random().manual_seed(seed) for seed in (1, 2)])
     assert torch.equal(patch[:, :, 4:, 4:], mirrored.flip(3)[:, :, :12, :12])
-    with pytest.raises(InputError, match="^1 sets of views for 2 generators: give as many$"):
+    with pytest.raises(InputError, match=r"^1 sets of views for 2 generators: give as many$"):
         draw_views(images, ["standard"], 16, [random(), random()])
 
 

@@ -16,6 +16,7 @@ from annulus.bounds.infonce import InfoNCE, infonce
 from annulus.bounds.la import LocalAggregation
 from annulus.bounds.loss import Loss
 from annulus.bounds.sigmoid import Sigmoid, sigmoid
+from annulus.bounds.simple import Simple, simple
 from annulus.bounds.supcon import SupCon, supcon
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "LocalAggregation",
     "Loss",
     "Sigmoid",
+    "Simple",
     "SupCon",
     "cpc",
     "dcl",
@@ -37,6 +39,7 @@ __all__ = [
     "infonce",
     "mlcpc",
     "sigmoid",
+    "simple",
     "supcon",
 ]
 
@@ -50,4 +53,5 @@ BOUNDS = {  # by their keys in params.yaml
     "hcl": HCL,
     "supcon": SupCon,
     "sigmoid": Sigmoid,
+    "simple": Simple,
 }

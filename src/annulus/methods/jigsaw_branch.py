@@ -66,7 +66,7 @@ class JigsawBranch(Drawing):
 
 
 def jigsaw_views(crop: Crop | None, views: ViewSet) -> ViewSet:
-    """The set of the view that a jigsaw is of: this crop and a flip, without colour; None: `views`, as of other views."""
+    """The set of a jigsaw's view: this crop and a flip, without colour; without a crop the set of the other views."""
     return views if crop is None else ViewSet(crop=crop, flip=0.5)
 
 

@@ -27,10 +27,11 @@ def draw_views(
     shares: Sequence[BatchShare] | None = None,
     sizes: Int[Tensor, "b 2"] | None = None,
 ) -> list[Float[Tensor, "_ 3 {size} {size}"]]:
-    """Draws a view of each image by each generator; `views` and `sizes` as in `augment`, or a list with each view's set.
+    """Draws a view of each image by each generator; `sizes` as in `augment`.
 
-    If the set, of a list the first, has patches, view n is an augmentation of a square of size x size pixels, n offsets below and right of
-    the first square. The first generator draws the first square uniformly from all places where every square fits.
+    `views` is a set as in `augment`, or a list with the set of each view. If the set, of a list the first one, has
+    patches, view n is an augmentation of a square of size x size pixels, n offsets below and right of the first square.
+    The first generator draws the first square uniformly from all places where every square fits.
 
     >>> import torch
     >>> from annulus.views import Patches, ViewSet, draw_views
