@@ -16,7 +16,8 @@ def simple(positives: Float[Tensor, "b 1"], negatives: Float[Tensor, "b k"]) -> 
     Every negative has the same gradient, as in InfoNCE of an infinite temperature. Hard negatives must be chosen.
     Scores need limits, as cosines have them: a critic that learns has none, and lowers the loss for ever.
 
-    Source: Wang and Liu 2021, arXiv:2012.09740, whose authors' code weighs the negatives by 1/k.
+    Source: Wang and Liu 2021, "Understanding the Behaviour of Contrastive Loss", CVPR, arXiv:2012.09740. Their code
+    weighs each negative by 1/k.
 
     Raises:
         InputError: if the arguments are not tables of scores.
