@@ -96,6 +96,21 @@ def test_our_number_stands_in_its_own_row_and_column_with_difference_and_setting
     assert (other.paper, other.here, other.here_std, other.difference) == (5.8, 5.9, 0.01, 0.1)
 
 
+def test_a_further_column_has_our_number_where_the_row_has_one(tmp_path):
+    shared = {"table": "mutualinfo.table1", "here_percent": 43.0, "here_interval_percent": 1.0, "scale": "demo"}
+    rows = [
+        shared | {"method": "IR-nce", "here_top5_percent": 90.5, "here_top5_interval_percent": 0.5},
+        shared | {"method": "BALL", "here_top5_percent": "", "here_top5_interval_percent": ""},
+    ]
+    written(tmp_path, "cifar10_algorithms/table.csv", rows)
+    here = {
+        (row.labels["method"], row.column): (row.here, row.here_std)
+        for row in of("mutualinfo.table5", tmp_path).rows
+        if row.here is not None
+    }
+    assert here == {("IR-nce", "top1"): (43, 1), ("BALL", "top1"): (43, 1), ("IR-nce", "top5"): (90.5, 0.5)}
+
+
 def test_the_closed_form_estimates_and_percentages_of_both_toy_tables_go_to_their_rows(tmp_path):
     percents = {"NCE": [100], "CNCE": [90, 75, 50, 25, 10, 5]}
     rows = [
@@ -156,7 +171,7 @@ def test_every_pair_of_names_points_to_one_row_and_a_column_of_the_table():
             assert [agrees(row, pair.theirs) for row in table.rows].count(True) == 1, pair.theirs
         columns = {column for row in table.rows for column in row.numbers()} - {"value"}
         named = {column for column in [ours.column, *(pair.column for pair in ours.rows or [])] if column}
-        named |= {column for names in (ours.columns or {}).values() for column in names}
+        named |= {column for names in (ours.columns or {}).values() for column in names} | {*ours.also}
         assert named <= columns
         assert bool(named) == bool(columns)
         assert all(any(their in row.labels for row in table.rows) for their in ours.keys.values())

@@ -24,10 +24,12 @@ def both(linear: dict[int, np.ndarray]) -> dict[str, dict[int, np.ndarray]]:
     return {"linear_top1_percent": linear, "knn_top1_percent": {seed: each & even for seed, each in linear.items()}}
 
 
-def row_of(folder: Path, name: str, *right: int) -> StudyRows:
+def row_of(folder: Path, name: str, *right: int, top5: tuple[float, ...] = ()) -> StudyRows:
     """The files of a row, where kNN is right half as often; gives the rows of the folder."""
     metrics = {"bound_nats": 2.5, "ceiling_nats": 6.25, "epochs": 20}
-    write_seeds(folder / f"rows/{name}.json", dict.fromkeys(range(len(right)), metrics))
+    by_seed = dict.fromkeys(range(len(right)), metrics)
+    by_seed |= {seed: metrics | {"linear_top5_percent": value} for seed, value in enumerate(top5)}
+    write_seeds(folder / f"rows/{name}.json", by_seed)
     write_right(folder / f"right/{name}.json", both(bits(*right)))
     return StudyRows(folder / "rows", folder / "right")
 
@@ -51,6 +53,21 @@ def test_a_row_is_beside_the_paper_s_with_gains_over_its_base(tmp_path):
     assert (unknown["paper_percent"], unknown["paper_gain_percent"]) == ("", "")
     over_unknown = compared(ring, ir | {"top1_percent": None}, rows)
     assert (over_unknown["paper_percent"], over_unknown["paper_gain_percent"]) == (84.7, "")
+
+
+def test_top_5_has_an_interval_over_seeds_and_is_empty_where_a_seed_ran_without_it(tmp_path):
+    row_of(tmp_path, "RING", 86, 130, top5=(90.0, 92.0))
+    row_of(tmp_path, "BALL", 86, 130, top5=(90.0,))
+    rows = row_of(tmp_path, "IR", 80, 120)
+    ring, ball, ir = ({"row": row, "top1_percent": None} for row in ("RING", "BALL", "IR"))
+    found = compared(ring, ir, rows)
+    assert found["here_top5_percent"] == 91
+    assert found["here_top5_interval_percent"] == pytest.approx(
+        12.706, abs=0.001
+    )  # Student's t of two seeds, std sqrt(2)
+    for row in (ball, ir):
+        cells = compared(row, ir, rows)
+        assert (cells["here_top5_percent"], cells["here_top5_interval_percent"]) == ("", "")
 
 
 def test_further_pairs_are_each_row_over_each_of_its_bases(tmp_path):

@@ -55,6 +55,7 @@ class Measured(Section):
     keys: dict[str, str] = field(default_factory=dict)  # our column: their setting; rows that agree in all are the same
     columns: dict[str, Names] | None = None  # our column: {their column: our value of it}
     column: str | None = None  # or: all of ours are this column of theirs
+    also: dict[str, str] = field(default_factory=dict)  # a further column of theirs: ours, with its interval beside it
     rows: list[Pair] | None = None
     without: Names = field(default_factory=dict)  # rows of ours that are another row's run
     note: str | None = None  # printed below the table
@@ -199,12 +200,18 @@ def cells(table: PublishedTable, ours: Measured, metrics: Metrics) -> dict[Place
                     place(row, pair.column or ours.column, value, std, own)
     if ours.keys:
         spread = ours.interval or ours.std
-        needs = [name for name in (ours.value, ours.std, *ours.keys, *(ours.columns or {})) if name]
+        needs = [
+            name for name in (ours.value, ours.std, *ours.keys, *(ours.columns or {}), *ours.also.values()) if name
+        ]
         for own in metrics.matching(ours.file, ours.where, needs):
             column = "" if ours.without and ours.without.items() <= own.items() else column_of(own, ours)
             for row in table.rows:
                 if column != "" and agrees(row, {their: own[mine] for mine, their in ours.keys.items()}):
                     place(row, column, ours.value, spread, own)
+                    for theirs, value in ours.also.items():
+                        if own[value] != "":  # of rows that ran before it was kept
+                            stem, _, unit = value.rpartition("_")
+                            place(row, theirs, value, f"{stem}_interval_{unit}", own)
     return by_place
 
 

@@ -16,6 +16,7 @@ log = logging.getLogger("annulus")
 
 ACCURACY = "linear_top1_percent"  # the number of the papers' tables
 KNN = "knn_top1_percent"  # beside it: negatives change it more
+TOP5 = "linear_top5_percent"  # without test images of its own: its interval covers seeds alone
 
 
 class StudyRows:
@@ -120,6 +121,7 @@ def compared(entry: Mapping[str, Any], base: Mapping[str, Any], rows: StudyRows)
         **with_interval("here_knn_percent", accuracy(right[KNN])),
         **with_interval("here_knn_gain_percent", knn_above),
         "knn_verdict": "base" if is_base else verdict_text(knn_above),
+        **_top5(seed_metrics),
         "bound_nats": _mean(seed_metrics, "bound_nats"),
         "ceiling_nats": _mean(seed_metrics, "ceiling_nats"),
     }
@@ -191,6 +193,13 @@ SHOWN = [("here_percent", "here_interval_percent"), ("here_gain_percent", "here_
 def _with_half(mean: Number, half: Number) -> str:
     """Number and half of its interval; blank for a single seed."""
     return f"{mean:>7.1f}" + (" " * 7 if half == "" else f" ± {half:<4.1f}")
+
+
+def _top5(seed_metrics: Sequence[Mapping[str, Number]]) -> dict[str, Number]:
+    """Top-5 accuracy with its interval over seeds; empty cells for a row that ran before rows kept it."""
+    if any(TOP5 not in metrics for metrics in seed_metrics):
+        return {"here_top5_percent": "", "here_top5_interval_percent": ""}
+    return with_interval("here_top5_percent", over_seeds([float(metrics[TOP5]) for metrics in seed_metrics]))
 
 
 def _mean(seed_metrics: Sequence[Mapping[str, Number]], name: str) -> float:
