@@ -92,7 +92,7 @@ def test_an_encoder_has_the_seeds_and_the_data_set_of_its_study_and_a_variant_th
     tasks = files["further/BALL"]["tasks"]
     assert tasks == {name: files[f"tasks/{name}"] | seeds for name in read_yaml(PARAMS)["tasks"]}
     named = [(one["encoder"], one["algorithm"], one["dataset"]) for one in files["further_table"]["encoders"]]
-    assert named == [("uniform", "IR", "folder"), ("BALL", "BALL", "folder")]
+    assert named == [("uniform", "IR", "cifar10_images"), ("BALL", "BALL", "cifar10_images")]
 
 
 def run(value: float) -> dict:

@@ -96,15 +96,8 @@ def test_every_claim_reads_cifar10_where_it_has_the_rows():
     assert elsewhere == []
 
 
-# Claims whose runs share seeds and whose files are older than the columns of seeds. `dvc repro -s -f part@PART` in the
-# study's folder writes these columns: 40 s of one core a run, 80 s with two networks. It trains too long for one edit.
-UNPAIRED = {
-    "mutualinfo.cmc-without-augmentation": "cifar10_augmentations, parts ir and cmc: 30 and 20 runs",
-}
-
-
 def test_accuracies_of_one_seed_are_compared_seed_by_seed():
-    """Two accuracies in a claim have the numbers of the same seeds; `UNPAIRED` names each other claim, and no more."""
+    """Two accuracies in a claim have the numbers of the same seeds."""
     metrics, unpaired = Metrics(ROOT), set()
     for claim in EVERY:
         compared = []
@@ -116,7 +109,7 @@ def test_accuracies_of_one_seed_are_compared_seed_by_seed():
         seeds = {tuple(seed for seed, _ in number.seeds) for number in compared}
         if len(compared) > 1 and (len(seeds) > 1 or () in seeds):
             unpaired.add(claim.id)
-    assert unpaired == set(UNPAIRED)
+    assert not unpaired
 
 
 def test_numbers_of_the_same_seeds_are_compared_in_pairs_and_others_as_independent_ones(tmp_path):

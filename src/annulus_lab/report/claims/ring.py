@@ -19,8 +19,8 @@ accuracy_over_training = partial(estimate, "cifar10_negatives/annealing_figure.c
 kept_over_training = partial(estimate, "cifar10_negatives/annealing_figure.csv", "kept_percent", by=["x"])
 linear_transfer = partial(estimate, "cifar10_transfer/gains.csv", "linear_gain_percent")
 few_shot_transfer = partial(estimate, "cifar10_transfer/gains.csv", "few_shot_gain_percent")
-detection = partial(estimate, "detection/table.csv", by=["cell"])
-detection_gain = partial(estimate, "detection/further_gains.csv", "gain_percent", cell=CELLS, by=["cell"])
+detection = partial(estimate, "detection/table.csv", by=["cell"], smallest=0.0)
+detection_gain = partial(estimate, "detection/further_gains.csv", "gain_percent", cell=CELLS, by=["cell"], smallest=0.0)
 
 CLAIMS = [
     Claim(

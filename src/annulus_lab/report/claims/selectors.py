@@ -32,6 +32,7 @@ class MetricColumn:
 
     `interval` is the column with half of its 95 % interval, or `std` the one with the standard deviation over as many
     seeds as the column `seeds` says. Without either it is exact. A list of fewer than `least` rows is missing.
+    `smallest` is the smallest effect of interest of a percentage; 0: none.
     """
 
     file: str
@@ -41,6 +42,7 @@ class MetricColumn:
     interval: str | None = None
     std: str | None = None
     least: int = 1
+    smallest: float = SMALLEST_EFFECT
 
     def read(self, metrics: Metrics, tables: Mapping[str, Comparison]) -> tuple[Value, PaperSetting]:
         """The number, or with `by` the numbers, and how they were made.
@@ -58,7 +60,7 @@ class MetricColumn:
             others = f"the other {self.least - len(value)} of {self.least} values"
             raise Missing(self.file, metrics.command(self.file), others)
         if (self.interval, self.std) != (None, None):
-            half, smallest = self._halves(metrics), SMALLEST_EFFECT if self.column.endswith("_percent") else 0.0
+            half, smallest = self._halves(metrics), self.smallest if self.column.endswith("_percent") else 0.0
             seeds = [self._by_seed(metrics, row) for row in metrics.ordered(self.file, self.where, self.by)]
             if isinstance(value, list):
                 value = [
@@ -166,11 +168,14 @@ def estimate(
     /,
     by: Sequence[str] = (),
     least: int = 1,
+    smallest: float = SMALLEST_EFFECT,
     **where: Name | Sequence[Name],
 ) -> MetricColumn:
     """A number with half of its interval in a column beside it: nn1_gain_percent, nn1_gain_interval_percent."""
     words, _, unit = column.rpartition("_")
-    return MetricColumn(file, column, where, by, interval=interval or f"{words}_interval_{unit}", least=least)
+    return MetricColumn(
+        file, column, where, by, interval=interval or f"{words}_interval_{unit}", least=least, smallest=smallest
+    )
 
 
 def spread(file: str, column: str, std: str, /, by: Sequence[str] = (), **where: Name | Sequence[Name]) -> MetricColumn:

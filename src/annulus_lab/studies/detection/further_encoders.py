@@ -58,12 +58,13 @@ def further_settings(study: MainStudy, encoders: Sequence[FurtherEncoder]) -> li
                     f"{nearest(base, same)}; take some of {', '.join(same) or 'them'}, or add it"
                 )
         main_line = {name: params.defaults.get(name, getattr(study.main, name)) for name in SELECTORS}
+        root = params.defaults.get("datasets.folder.root") if main_line["dataset"] == "folder" else None
         found[one.name] = {
             "encoder": one.name,
             "algorithm": algorithm(one.name, main_line) if one.name in kinds(Variants) else one.name,
             "study": one.study,
             "bases": one.bases,
-            "dataset": main_line["dataset"],
+            "dataset": Path(root).name if root else main_line["dataset"],  # a folder's name says more
             "seeds": own.params.seeds,
         }
     return list(found.values())
