@@ -141,7 +141,8 @@ CLAIMS = [
     ),
     Claim(
         "ring.beats-ir-longer",
-        "On all of CIFAR-10, with a ResNet-18, 100 epochs and temperature 0.2 in place of 0.07, ring negatives improve IR.",
+        "On all of CIFAR-10, with a ResNet-18, 100 epochs and temperature 0.2 in place of 0.07, ring negatives improve "
+        "IR.",
         lambda gain: gain > 0,
         where=["ring.table1a"],
         ours=True,
@@ -149,8 +150,8 @@ CLAIMS = [
     ),
     Claim(
         "ring.accuracy-longer",
-        "IR on all of CIFAR-10, with a ResNet-18, 100 epochs and temperature 0.2, reaches 80 % by a linear probe (81.2 in "
-        "the paper, of images of 256 pixels a side).",
+        "IR on all of CIFAR-10, with a ResNet-18, 100 epochs and temperature 0.2, reaches 80 % by a linear probe (81.2 "
+        "in the paper, of images of 256 pixels a side).",
         lambda accuracy: accuracy > 80,
         where=["ring.table1a"],
         ours=True,
