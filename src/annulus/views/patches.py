@@ -75,7 +75,8 @@ def draw_views(
         some = images if patches is None else cut(images, corners + number * patches.offset, size)
         if len(share.rows) < len(rows):
             some = some.index_select(0, *to_device([torch.searchsorted(rows, share.rows)], images.device))
-        augmented.append(augment(some, replace(own, patches=None), size, random, share, None if patches else sizes))
+        single = own if own.patches is None else replace(own, patches=None)
+        augmented.append(augment(some, single, size, random, share, None if patches else sizes))
     return augmented
 
 
