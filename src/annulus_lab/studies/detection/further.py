@@ -44,13 +44,13 @@ def runs_of_encoders(folder: Path, encoders: Sequence[Settings]) -> dict[str, En
     Raises:
         InputError: when none has run, or an encoder has and its base has not.
     """
-    names = [one["encoder"] for one in encoders]
-    runs = {name: read_runs(file) for name in names if (file := folder / f"{name}.json").exists()}
+    listed = [one["encoder"] for one in encoders]
+    runs = {name: read_runs(file) for name in listed if (file := folder / f"{name}.json").exists()}
     if not runs:
         raise InputError(f"{folder} holds the runs of no further encoder; run `dvc repro`")
     for one in encoders:
         if one["encoder"] in runs and (lacking := [base for base in one["bases"] if base not in runs]):
-            stages = " ".join(f"further@encoder{names.index(base)}" for base in lacking)
+            stages = " ".join(f"further@encoder{listed.index(base)}" for base in lacking)
             raise InputError(
                 f"{folder} has {one['encoder']} and not {', '.join(lacking)}, its base; run `dvc repro {stages}`"
             )
