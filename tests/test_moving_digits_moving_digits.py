@@ -345,6 +345,7 @@ def test_rows_are_means_over_seeds_and_frames_and_pairs_take_differences_frame_b
     }
     first, second = rows(found, TRAINING)
     assert (first["sharing"], first["digit_error_percent"], first["position_error_pixels"]) == ("digit", 62.5, 1.875)
+    assert (first["digit_error_seed0_percent"], first["position_error_seed1_pixels"]) == (75.0, 1.5)
     assert second["bound_nats"] == pytest.approx(math.log(4) - 1.5)
     (pair,) = pairs(found, TRAINING)
     assert (pair["sharing"], pair["over"], pair["digit_gain_percent"]) == ("digit + position", "digit", -25.0)

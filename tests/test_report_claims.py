@@ -12,19 +12,47 @@ from report_root import pipelines, written
 from stated import stated_params
 
 from annulus_lab.pipeline.projects import metrics_path
+from annulus_lab.report.claims import rules, truth
 from annulus_lab.report.claims.claim import text
 from annulus_lab.report.claims.selectors import Differences, spread
-from annulus_lab.report.claims.truth import ClaimNumber, Truth
+from annulus_lab.report.claims.truth import ClaimNumber, Truth, compared
 from annulus_lab.report.claims.verdicts import CLAIMS as EVERY
-from annulus_lab.report.claims.verdicts import counted, page_numbers, table, verdicts
-from annulus_lab.report.papers.comparison import load_figures, load_measured, load_tables
+from annulus_lab.report.claims.verdicts import counted, page_numbers, table, verdict, verdicts
+from annulus_lab.report.papers.comparison import compare, load_figures, load_measured, load_tables
 from annulus_lab.report.papers.metrics import Broken, Metrics, Missing
 from annulus_lab.report.papers.setting import conclusive, read_setting
 
 CLAIMS = {claim.id: claim for claim in EVERY}
 SHORTER = {  # whose rows a demo does not have
-    "infomin.distance-sweet-spot", "mlcpc.distillation-alpha", "ring.detection", "ring.transfer-most"
+    "infomin.distance-sweet-spot", "mlcpc.distillation-alpha", "ring.transfer-most"
 }  # fmt: skip
+# Written before files had the numbers of each seed. A stage that runs again writes them, and then its file leaves.
+WITHOUT_SEEDS = {
+    "cifar10_augmentations/crop.csv",
+    "cifar10_colour/spaces.csv",
+    "cifar10_frequency/sigma.csv",
+    "cifar10_negatives/critic.csv",
+    "cifar10_negatives/curriculum-length.csv",
+    "cifar10_negatives/eqco-moco.csv",
+    "cifar10_negatives/eqco-simo-256.csv",
+    "cifar10_negatives/estimates.csv",
+    "cifar10_negatives/moco-queue.csv",
+    "cifar10_negatives/simo-alpha.csv",
+    "cifar10_negatives/stability.csv",
+    "cifar10_negatives/start.csv",
+    "cifar10_strength/crop.csv",
+    "cifar10_strength/jitter.csv",
+    "cifar10_view_learning/points.csv",
+    "colour/spaces.csv",
+    "distance/offsets.csv",
+    "estimators/conditional.csv",
+    "estimators/gaussians.csv",
+    "estimators/staircase-separable_levels.csv",
+    "moving_digits/table.csv",
+    "spirals/points.csv",
+    "strength/crop.csv",
+    "strength/jitter.csv",
+}
 TWO_SETS = {"mutualinfo.temperature-of-dataset"}  # a claim about several data sets
 
 
@@ -96,20 +124,30 @@ def test_every_claim_reads_cifar10_where_it_has_the_rows():
     assert elsewhere == []
 
 
-def test_accuracies_of_one_seed_are_compared_seed_by_seed():
-    """Two accuracies in a claim have the numbers of the same seeds."""
-    metrics, unpaired = Metrics(ROOT), set()
+def test_numbers_of_the_same_seeds_are_compared_seed_by_seed(monkeypatch):
+    """A claim compares two measured numbers as independent ones only where a file has none of each seed."""
+    metrics, unpaired = Metrics(ROOT), {}
+    tables = {one.table.id: one for one in compare(metrics)}
+
+    def noticed(compare, left, right):
+        if left is not right and left.half and right.half:
+            pairs = left.seeds and [seed for seed, _ in left.seeds] == [seed for seed, _ in right.seeds]
+            apart.append(not pairs)
+        return compared(compare, left, right)
+
+    for module in (rules, truth):
+        monkeypatch.setattr(module, "compared", noticed)
     for claim in EVERY:
-        compared = []
-        for selector in claim.values.values():
-            if selector.interval is None or not selector.column.endswith("top1_percent"):
-                continue
-            value, _ = selector.read(metrics, {})
-            compared += value if isinstance(value, list) else [value]
-        seeds = {tuple(seed for seed, _ in number.seeds) for number in compared}
-        if len(compared) > 1 and (len(seeds) > 1 or () in seeds):
-            unpaired.add(claim.id)
-    assert not unpaired
+        apart = []
+        verdict(claim, metrics, tables)
+        if any(apart):
+            unpaired[claim.id] = {one.file for one in claim.values.values() if not kept_by_seed(metrics, one.file)}
+    assert [name for name, files in unpaired.items() if not files] == []
+    assert set().union(*unpaired.values()) == WITHOUT_SEEDS
+
+
+def kept_by_seed(metrics, file):
+    return any(re.search(r"_seed\d+_", column) for column in metrics.rows(file)[0])
 
 
 def test_numbers_of_the_same_seeds_are_compared_in_pairs_and_others_as_independent_ones(tmp_path):

@@ -122,7 +122,7 @@ def test_a_piece_repeats_itself_and_its_row_is_over_seeds():
     assert len(first["curve"]) == 3
     assert len(first["plane"]) == len(first["labels"]) == 5
     assert first["points"] == train_spirals(PARAMS, (0.0, 0))["points"], "the coordinates know nothing of the views"
-    both = [first, other]
+    both = {0: first, 1: other}
     found = row(PARAMS, 0.5, both, both)
     assert found["verdict"] == "base"
     assert found["ceiling_nats"] == pytest.approx(math.log(8))
@@ -160,15 +160,17 @@ def test_read_outs_are_of_unseen_points_by_the_plane_the_circle_and_their_own_co
 def test_rows_are_means_over_seeds_and_gains_in_pairs_of_a_seed():
     places = {"plane": [[1.0, 2.00004]], "labels": [1]}
     with_noise, without = (
-        [
-            {"curve": [2.0, 1.5, 1.0 + seed], "accuracy": top1 + 5 * seed, "circle": 70.0, "points": 60.0} | places
+        {
+            seed: {"curve": [2.0, 1.5, 1.0 + seed], "accuracy": top1 + 5 * seed, "circle": 70.0, "points": 60.0}
+            | places
             for seed in (0, 1)
-        ]
+        }
         for top1 in (90.0, 80.0)
     )
     found = row(PARAMS, 0.5, with_noise, without)
     numbers = {"seeds": 2, "top1_percent": 92.5, "circle_percent": 70, "coordinates_percent": 60, "gain_percent": 10}
-    assert found | numbers | {"gain_interval_percent": 0, "verdict": "better"} == found
+    seeds = {"top1_seed0_percent": 90, "top1_seed1_percent": 95, "gain_seed0_percent": 10, "gain_seed1_percent": 10}
+    assert found | numbers | seeds | {"gain_interval_percent": 0, "verdict": "better"} == found
     assert found["bound_nats"] == pytest.approx(math.log(8) - 1.5)
     curve = [(one["series"], one["x"], one["loss_nats"]) for one in curve_rows(PARAMS, {0.5: with_noise})]
     assert curve == [("noise 0.5", 2, 2.0), ("noise 0.5", 4, 1.5), ("noise 0.5", 6, 1.5)]

@@ -23,7 +23,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
         results = tasks.run(
             {(noise, seed): replace(params, noise=[noise]) for noise in params.noise for seed in settings["seeds"]}
         )
-        by_noise = {noise: [results[noise, seed] for seed in settings["seeds"]] for noise in params.noise}
+        by_noise = {noise: {seed: results[noise, seed] for seed in settings["seeds"]} for noise in params.noise}
         base = by_noise[params.noise[0]]
         setting = {"scale": settings["scale"], "iterations": params.iterations}
         rows += [{"series": name} | row(params, noise, runs, base) | setting for noise, runs in by_noise.items()]

@@ -19,7 +19,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     params, seeds = filled(SpiralsParams, settings["params"]), settings["seeds"]
     tasks = ResumableTasks("spirals", train_spirals)
     results = tasks.run({(noise, seed): replace(params, noise=[noise]) for noise in params.noise for seed in seeds})
-    by_noise = {noise: [results[noise, seed] for seed in seeds] for noise in params.noise}
+    by_noise = {noise: {seed: results[noise, seed] for seed in seeds} for noise in params.noise}
     base = by_noise[params.noise[0]]
     write_table(
         paths.points,

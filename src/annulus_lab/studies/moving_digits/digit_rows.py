@@ -19,7 +19,7 @@ from annulus_lab.studies.moving_digits.digit_tasks import factor_tasks
 from annulus_lab.studies.moving_digits.digit_training import train_supervised, train_views
 from annulus_lab.studies.moving_digits.digits_params import DigitsTrainingParams, WorldParams
 from annulus_lab.studies.moving_digits.moving_digits import World
-from annulus_lab.studies.shared.outcomes import with_interval
+from annulus_lab.studies.shared.outcomes import by_seed, with_interval
 
 SUPERVISED, UNTRAINED = "supervised", "untrained"
 UNITS = {"digit": "percent", "background": "percent", "position": "pixels"}
@@ -75,7 +75,11 @@ def rows(outcomes: Outcomes, params: DigitsTrainingParams) -> list[dict[str, Num
         ceiling, trained = math.log(params.batch_size), name not in (SUPERVISED, UNTRAINED)
         bound = over_seeds([ceiling - run["loss_nats"] for run in runs.values()]) if trained else None
         empty = {"bound_nats": "", "bound_interval_nats": "", "ceiling_nats": ""}
-        table.append(row | (empty if bound is None else with_interval("bound_nats", bound) | {"ceiling_nats": ceiling}))
+        row |= empty if bound is None else with_interval("bound_nats", bound) | {"ceiling_nats": ceiling}
+        for task, unit in UNITS.items():
+            means = errors(runs, task).mean(axis=1).tolist()
+            row |= by_seed(f"{task}_error_{unit}", dict(zip(runs, means, strict=True)))
+        table.append(row)
     return table
 
 

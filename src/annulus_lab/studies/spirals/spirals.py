@@ -10,7 +10,7 @@ predict little of their spiral.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -28,10 +28,10 @@ from annulus.methods.critics import scaled
 from annulus.methods.memory import MemoryBank
 from annulus.optim.sgd import SGD
 from annulus.optim.torch_optimizers import LBFGS
-from annulus_lab.studies.shared.outcomes import with_interval
+from annulus_lab.studies.shared.outcomes import by_seed, with_interval
 from annulus_lab.studies.spirals.spirals_params import SpiralsParams
 
-OverSeeds = Sequence[Mapping[str, Any]]  # results of `train_spirals`, by seed
+OverSeeds = Mapping[int, Mapping[str, Any]]  # seed -> result of `train_spirals`
 
 SIDE = 2.0  # points lie in [-SIDE, SIDE] squared
 READ_OUT_STEPS = 50  # of L-BFGS, which converges in fewer
@@ -160,17 +160,23 @@ def read_out(
 def row(params: SpiralsParams, noise: float, results: OverSeeds, base: OverSeeds) -> dict[str, Number]:
     """Row of the bound at the end of training, the three read-outs, and the gain over no noise in pairs of a seed."""
     ceiling = math.log(1 + params.negatives)
-    gains = over_seeds([one["accuracy"] - other["accuracy"] for one, other in zip(results, base, strict=True)])
+    seeds = {
+        "bound_nats": {seed: ceiling - one["curve"][-1] for seed, one in results.items()},
+        "top1_percent": {seed: one["accuracy"] for seed, one in results.items()},
+        "gain_percent": {seed: one["accuracy"] - base[seed]["accuracy"] for seed, one in results.items()},
+    }
+    gains = over_seeds(list(seeds["gain_percent"].values()))
     return {
         "noise": noise,
         "seeds": len(results),
-        **with_interval("bound_nats", over_seeds([ceiling - one["curve"][-1] for one in results])),
+        **with_interval("bound_nats", over_seeds(list(seeds["bound_nats"].values()))),
         "ceiling_nats": ceiling,
-        **with_interval("top1_percent", over_seeds([one["accuracy"] for one in results])),
-        **with_interval("circle_percent", over_seeds([one["circle"] for one in results])),
-        **with_interval("coordinates_percent", over_seeds([one["points"] for one in results])),
+        **with_interval("top1_percent", over_seeds(list(seeds["top1_percent"].values()))),
+        **with_interval("circle_percent", over_seeds([one["circle"] for one in results.values()])),
+        **with_interval("coordinates_percent", over_seeds([one["points"] for one in results.values()])),
         **with_interval("gain_percent", gains),
         "verdict": "base" if results is base else verdict(gains, unit=" points"),
+        **{column: value for name, values in seeds.items() for column, value in by_seed(name, values).items()},
     }
 
 
@@ -179,7 +185,7 @@ def curve_rows(params: SpiralsParams, by_noise: Mapping[float, OverSeeds]) -> li
     ends = torch.arange(1, params.iterations + 1).tensor_split(params.curve_points)
     return [
         {"series": f"noise {noise:g}", "x": int(end[-1])}
-        | with_interval("loss_nats", over_seeds([one["curve"][place] for one in results]))
+        | with_interval("loss_nats", over_seeds([one["curve"][place] for one in results.values()]))
         for noise, results in by_noise.items()
         for place, end in enumerate(ends)
     ]
@@ -190,5 +196,6 @@ def plane_rows(by_noise: Mapping[float, OverSeeds]) -> list[dict[str, Number]]:
     return [
         {"noise": noise, "x": round(x, 4), "y": round(y, 4), "spiral": label}
         for noise, results in by_noise.items()
-        for (x, y), label in zip(results[0]["plane"], results[0]["labels"], strict=True)
+        for first in list(results.values())[:1]
+        for (x, y), label in zip(first["plane"], first["labels"], strict=True)
     ]
