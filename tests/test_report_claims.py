@@ -297,7 +297,7 @@ def test_a_direction_is_decided_on_any_data_and_a_size_on_the_paper_s_own_data_a
         assert ring.setting == f"{dataset}, {scale}, 2 seeds"
         assert ring.numbers == {"gain": gain} | ({"gain_interval": half} if half else {})
         could = f"its interval is ± {half:.2g} points" if half else "one seed shows no interval"
-        none = "the interval holds 0 and lies within ± 0.5 points"
+        none = "the interval holds 0 and lies within the smallest effect of interest"
         assert ring.reason == {"undecided": could, "no effect": none}.get(verdict)
 
 
@@ -308,7 +308,7 @@ def test_a_part_without_effect_refutes_a_claim_of_several_parts_and_says_so(tmp_
     written(tmp_path, "cifar10_negatives/start.csv", rows)
     later = found(tmp_path, "ring.hard-later")
     assert (later.verdict, later.reason) == (
-        "did not hold", "of a part of it the interval holds 0 and lies within ± 0.5 points"
+        "did not hold", "of a part of it the interval holds 0 and lies within the smallest effect of interest"
     )  # fmt: skip
 
 

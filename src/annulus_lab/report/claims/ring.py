@@ -6,6 +6,7 @@ from annulus_lab.report.claims.claim import Claim
 from annulus_lab.report.claims.mutualinfo import UNSEEN, toy
 from annulus_lab.report.claims.rules import largest, smallest
 from annulus_lab.report.claims.selectors import estimate, exact
+from annulus_lab.report.claims.truth import SMALLEST_PRECISION
 
 # Selections that several numbers share.
 PIECES = "cifar10/pieces/table.csv"
@@ -19,8 +20,8 @@ accuracy_over_training = partial(estimate, "cifar10_negatives/annealing_figure.c
 kept_over_training = partial(estimate, "cifar10_negatives/annealing_figure.csv", "kept_percent", by=["x"])
 linear_transfer = partial(estimate, "cifar10_transfer/gains.csv", "linear_gain_percent")
 few_shot_transfer = partial(estimate, "cifar10_transfer/gains.csv", "few_shot_gain_percent")
-detection = partial(estimate, "detection/table.csv", by=["cell"], smallest=0.0)
-detection_gain = partial(estimate, "detection/further_gains.csv", "gain_percent", cell=CELLS, by=["cell"], smallest=0.0)
+detection = partial(estimate, "detection/table.csv", by=["cell"], smallest=SMALLEST_PRECISION)
+detection_gain = partial(estimate, "detection/further_gains.csv", "gain_percent", cell=CELLS, by=["cell"], smallest=SMALLEST_PRECISION)
 
 CLAIMS = [
     Claim(

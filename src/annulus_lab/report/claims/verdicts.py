@@ -20,7 +20,7 @@ from typing import Literal, get_args
 
 from annulus_lab.report.claims import eqco, infomin, mlcpc, mutualinfo, ring
 from annulus_lab.report.claims.claim import Claim, text
-from annulus_lab.report.claims.truth import SMALLEST_EFFECT, ClaimNumber, RuleFault, Truth, Value
+from annulus_lab.report.claims.truth import SMALLEST_EFFECT, SMALLEST_PRECISION, ClaimNumber, RuleFault, Truth, Value
 from annulus_lab.report.papers.comparison import Comparison, compare
 from annulus_lab.report.papers.metrics import Broken, Metrics, Missing
 from annulus_lab.report.papers.setting import PaperSetting
@@ -31,7 +31,8 @@ RULE = (
     "printed number, is decided on the paper's own data and scale; elsewhere it is information. Claims read CIFAR-10 "
     "where it has the rows, else generated images. Runs of one seed are compared by their gain, else seed by seed "
     "where the file has the numbers of each seed. No effect: the 95 % interval of a difference holds 0 and lies within "
-    f"± {SMALLEST_EFFECT} points, the smallest effect of interest; average precision has none."
+    f"± {SMALLEST_EFFECT} points, the smallest effect of interest (± {SMALLEST_PRECISION} of average precision). A claim "
+    "that a result holds on a further data set too waits for that data set."
 )
 DIGITS = 6  # of the numbers shown; rules see all
 Kind = Literal[
@@ -136,8 +137,8 @@ def _decided(claim: Claim, truth: Truth) -> tuple[Kind, str | None]:
     if truth.holds is None:
         return "undecided", seen(claim, truth)
     if truth.no_effect == "all":
-        return "no effect", f"the interval holds 0 and lies within ± {SMALLEST_EFFECT} points"
-    part = f"of a part of it the interval holds 0 and lies within ± {SMALLEST_EFFECT} points"
+        return "no effect", "the interval holds 0 and lies within the smallest effect of interest"
+    part = "of a part of it the interval holds 0 and lies within the smallest effect of interest"
     kind = "held" if truth.holds else "did not hold" if claim.direction else "refuted in size"
     return kind, part if truth.no_effect else None
 
