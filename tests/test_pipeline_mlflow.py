@@ -410,13 +410,17 @@ def test_the_picture_and_the_encoders_are_sent_where_they_are_asked_for(checkout
     def run(root, name, *words):
         if name == "picture":
             Path(words[-1]).write_text("<svg/>", encoding="utf-8")
+        elif name == "presets":
+            return "ring.table1a  Table 1(a)"
         else:
             export.main(words)
 
     monkeypatch.setattr(mlflow_artifacts, "_annulus", run)
     mlflow_send.send(artifacts=True)
     client, ((parent, below),) = tree()
-    assert [each.path for each in client.list_artifacts(parent.info.run_id)] == ["annulus.svg"]
+    assert [each.path for each in client.list_artifacts(parent.info.run_id)] == ["annulus.svg", "papers.txt"]
+    papers = client.download_artifacts(parent.info.run_id, "papers.txt", str(checkout))
+    assert Path(papers).read_text(encoding="utf-8") == "ring.table1a  Table 1(a)"
     files = client.list_artifacts(below["seed 1"].info.run_id, "encoder")
     assert [each.path for each in files] == ["encoder/README.md", "encoder/config.json", "encoder/model.safetensors"]
     local = client.download_artifacts(below["seed 1"].info.run_id, "encoder", str(checkout))

@@ -229,13 +229,14 @@ def test_the_commands_of_a_detector_train_its_encoders_first(capsys, checkout):
 
 def test_the_overview_names_what_ran_and_the_rest_by_command_and_hours():
     state = TableState(
-        table="ring.table0", title="Table 0: rows", ran="2 of 3 rows run, fog, demo", direction="held 1", size="held 1",
+        table="ring.table0", title="Table 0: rows", ran="2 of 3 rows run, fog, demo",
+        claims=["direction of claims: held 1"],
         commands=Commands("ring.table0/a, b", 3, 1, "at least 2 h of an NVIDIA H200"),
     )  # fmt: skip
     assert listing.tables_as_text([state]).splitlines() == [
         "ring.table0  Table 0: rows",
         "    here: 2 of 3 rows run, fog, demo",
-        "    claims, direction: held 1; size on the paper's own data: held 1",
+        "    direction of claims: held 1",
         "    3 commands, 1 row without; the first: at least 2 h of an NVIDIA H200",
         "    annulus preset 'ring.table0/a, b'",
     ]

@@ -13,11 +13,12 @@ from stated import stated_params
 
 from annulus_lab.pipeline.projects import metrics_path
 from annulus_lab.report.claims import rules, truth
+from annulus_lab.report.claims import verdicts as decided
 from annulus_lab.report.claims.claim import text
 from annulus_lab.report.claims.selectors import Differences, spread
-from annulus_lab.report.claims.truth import ClaimNumber, Truth, compared
+from annulus_lab.report.claims.truth import ClaimNumber, Truth
 from annulus_lab.report.claims.verdicts import CLAIMS as EVERY
-from annulus_lab.report.claims.verdicts import counted, page_numbers, table, verdict, verdicts
+from annulus_lab.report.claims.verdicts import counted, page_numbers, table, verdicts
 from annulus_lab.report.papers.comparison import compare, load_figures, load_measured, load_tables
 from annulus_lab.report.papers.metrics import Broken, Metrics, Missing
 from annulus_lab.report.papers.setting import conclusive, read_setting
@@ -128,18 +129,19 @@ def test_numbers_of_the_same_seeds_are_compared_seed_by_seed(monkeypatch):
     """A claim compares two measured numbers as independent ones only where a file has none of each seed."""
     metrics, unpaired = Metrics(ROOT), {}
     tables = {one.table.id: one for one in compare(metrics)}
+    plain_compared = truth.compared
 
-    def noticed(compare, left, right):
+    def noticed(operator, left, right):
         if left is not right and left.half and right.half:
             pairs = left.seeds and [seed for seed, _ in left.seeds] == [seed for seed, _ in right.seeds]
             apart.append(not pairs)
-        return compared(compare, left, right)
+        return plain_compared(operator, left, right)
 
     for module in (rules, truth):
         monkeypatch.setattr(module, "compared", noticed)
     for claim in EVERY:
         apart = []
-        verdict(claim, metrics, tables)
+        decided.verdict(claim, metrics, tables)
         if any(apart):
             unpaired[claim.id] = {one.file for one in claim.values.values() if not kept_by_seed(metrics, one.file)}
     assert [name for name, files in unpaired.items() if not files] == []

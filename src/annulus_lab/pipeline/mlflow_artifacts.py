@@ -1,4 +1,4 @@
-"""Files of the workspace's run in MLflow: the picture of its annulus, and each seed's encoder for the Hub."""
+"""Files of the workspace's run in MLflow: its annulus, the papers' tables, and each seed's encoder for the Hub."""
 
 import subprocess
 import sys
@@ -30,14 +30,15 @@ def send_artifacts(client: "MlflowClient", experiment: str, root: Path = Path())
         picture = Path(temporary) / "annulus.svg"
         _annulus(root, "picture", "--svg", str(picture))
         client.log_artifact(_run(client, experiment, digest), str(picture))
+        client.log_text(_run(client, experiment, digest), _annulus(root, "presets"), "papers.txt")
         for weights in sorted((root / ENCODERS).glob("*.safetensors")):
             folder = str(Path(temporary) / weights.stem)
             _annulus(root, "export", str(weights), "--to", "hub", folder)
             client.log_artifacts(_run(client, experiment, f"{digest}/{weights.stem}"), folder, "encoder")
 
 
-def _annulus(root: Path, *words: str) -> None:
-    """Runs a command in a process of its own, since what it imports stands above this package.
+def _annulus(root: Path, *words: str) -> str:
+    """Runs a command in a process of its own, since what it imports stands above this package; what it printed.
 
     Raises:
         InputError: with the command's own sentence.
@@ -45,6 +46,7 @@ def _annulus(root: Path, *words: str) -> None:
     done = subprocess.run([sys.executable, "-m", "annulus", *words], cwd=root, capture_output=True, text=True)
     if done.returncode:
         raise InputError(done.stderr.strip().removeprefix("ERROR: "))
+    return done.stdout
 
 
 def _run(client: "MlflowClient", experiment: str, digest: str) -> str:

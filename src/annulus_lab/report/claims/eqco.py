@@ -29,8 +29,8 @@ CLAIMS = [
         "EqCo's estimate is nearly constant in the number of pairs; from 64 to 512 it moves at every information less "
         "than InfoNCE's.",
         lambda eqco_64, eqco_512, infonce_64, infonce_512: (
-            (abs(eqco_64 - eqco_512) < abs(infonce_512 - infonce_64)).all()
-        ),
+            abs(eqco_64 - eqco_512) < abs(infonce_512 - infonce_64)
+        ).all(),
         where=["eqco.table9"],
         values={
             "eqco_64": estimates(method="EqCo", pairs=64),

@@ -27,7 +27,9 @@ paired_gain = partial(estimate, "cifar10_algorithms/pairs.csv", "gain_percent")
 gain_here = partial(estimate, "cifar10_algorithms/table.csv", "here_gain_percent", table="mutualinfo.table1")
 augmentation_gain = partial(estimate, "cifar10_augmentations/ir.csv", "nn1_gain_percent")
 critic_gain = partial(estimate, "cifar10_negatives/critic.csv", "nn1_gain_percent")
-detection_gain = partial(estimate, "detection/further_gains.csv", "gain_percent", cell=CELLS, by=["cell"], smallest=SMALLEST_PRECISION)
+detection_gain = partial(
+    estimate, "detection/further_gains.csv", "gain_percent", cell=CELLS, by=["cell"], smallest=SMALLEST_PRECISION
+)
 temperature_gain = partial(estimate, series="IR", by=["value"])
 spirals_accuracy = partial(estimate, "spirals/points.csv", "top1_percent")
 

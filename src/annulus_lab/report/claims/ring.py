@@ -21,7 +21,9 @@ kept_over_training = partial(estimate, "cifar10_negatives/annealing_figure.csv",
 linear_transfer = partial(estimate, "cifar10_transfer/gains.csv", "linear_gain_percent")
 few_shot_transfer = partial(estimate, "cifar10_transfer/gains.csv", "few_shot_gain_percent")
 detection = partial(estimate, "detection/table.csv", by=["cell"], smallest=SMALLEST_PRECISION)
-detection_gain = partial(estimate, "detection/further_gains.csv", "gain_percent", cell=CELLS, by=["cell"], smallest=SMALLEST_PRECISION)
+detection_gain = partial(
+    estimate, "detection/further_gains.csv", "gain_percent", cell=CELLS, by=["cell"], smallest=SMALLEST_PRECISION
+)
 
 CLAIMS = [
     Claim(

@@ -41,6 +41,7 @@ from annulus_lab.report.page.sections import (
 )
 from annulus_lab.report.page.seed_tables import summary_table
 from annulus_lab.report.page.sheets import Sheet, sheets
+from annulus_lab.report.page.state_table import in_words, state_table
 from annulus_lab.report.papers.comparison import Comparison, compare
 from annulus_lab.report.papers.metrics import Broken, Metrics
 from annulus_lab.report.papers.setting import processors, read_setting
@@ -55,7 +56,7 @@ from annulus_lab.report.papers.tables import (
     valued,
     values_table,
 )
-from annulus_lab.report.presets.overview import Commands, table_commands
+from annulus_lab.report.presets.overview import Commands, claim_lines, table_commands
 
 MOST_IMAGES = 100_000  # of a test set, whose confusion has a row for each
 MAIN = {
@@ -74,6 +75,7 @@ class Compared:
     setting: str
     verdicts: list[Verdict]
     empty: Empty | None  # why there is no number of ours
+    claims: list[str]  # its claims by verdict
     commands: Commands | None  # at the papers' scale; None where the parameters cannot be read
 
 
@@ -94,6 +96,7 @@ class PageContent:
     context: Context
     own: OwnImages | None  # of a main line on own images
     gain: HeadlineGain | Empty
+    states: Table  # of every table, figure and theorem of the papers
     real: Gains | Empty
     law: Law
     generated: Gains | Empty
@@ -124,6 +127,11 @@ class PageContent:
     def counted(self) -> str:
         """The claims by verdict, in words."""
         return counted(self.verdicts)
+
+    @property
+    def counted_states(self) -> str:
+        """Tables, figures and theorems of the papers by state, in words."""
+        return in_words(self.states)
 
     @property
     def tables_run(self) -> str:
@@ -160,11 +168,13 @@ def gather(root: Path, now: datetime) -> PageContent:
     tally = Counter(verdict.verdict for verdict in claim_verdicts)
     about = context(root, now)
     map_ = embedding_map(metrics)
+    commands = _table_commands(root)
     bound = next(curve for curve in sections["curves"] if curve.plot.name == "curve.bound")
     return PageContent(
         context=about,
         own=own_images(metrics, map_, bound),
         gain=_gain(metrics, about),
+        states=state_table(comparisons.values(), claim_verdicts, commands),
         real=gains(metrics, REAL, "CIFAR-10"),
         law=when_samplers_help(metrics),
         generated=gains(metrics, GENERATED, "generated images"),
@@ -189,7 +199,7 @@ def gather(root: Path, now: datetime) -> PageContent:
         numbers={
             verdict.id: numbers_of(claims[verdict.id], verdict, metrics, comparisons) for verdict in claim_verdicts
         },
-        papers=papers_of(comparisons.values(), claim_verdicts, _table_commands(root)),
+        papers=papers_of(comparisons.values(), claim_verdicts, commands),
         figures=sections["papers"],
         theorems=flat(metrics, "estimators/theorems.json", "Theorems on toys of known information"),
         curves=sections["curves"],
@@ -244,8 +254,9 @@ def papers_of(
         empty = None
         if comparison.reason is not None:
             empty = Empty(comparison.reason, comparison.command, comparison.status == "broken")
-        own = commands.get(comparison.table.id)
-        paper.tables.append(Compared(comparison, paper_table(comparison), setting_of(comparison), about, empty, own))
+        own, lines = commands.get(comparison.table.id), claim_lines(comparison, claim_verdicts)
+        beside = paper_table(comparison), setting_of(comparison), about
+        paper.tables.append(Compared(comparison, *beside, empty, lines, own))
     return list(papers.values())
 
 

@@ -39,6 +39,7 @@ def html(report: PageContent) -> str:
         counts=report.counted,
         claims_rule=RULE,
         tables_run=report.tables_run,
+        counted_states=report.counted_states,
         anchors=_anchors(report),
         style=Markup((HERE / "page.css").read_text(encoding="utf-8")),
         script=Markup(script),

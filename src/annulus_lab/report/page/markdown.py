@@ -27,6 +27,9 @@ def markdown(report: PageContent) -> str:
         *(f"**{ticks(sentence)}.**" for sentence in report.context.outdated),
         *_own(report.own),
         *_first(report),
+        "## Every table, figure and theorem",
+        f"{report.counted_states}.",
+        table(report.states),
         *_study("On real images", report.real),
         f"## {safe(report.law.finding)}",
         *filter(None, [report.law.explanation]),
@@ -245,7 +248,7 @@ def run(paper: Paper) -> list[str]:
             setting = f" ({entry.setting})" if entry.setting else ""
             blocks.append(f"**{safe(f'{_place(entry)}: {entry.comparison.ran}{setting}')}**")
             note = f"Note: {safe(entry.comparison.table.note)}" if entry.comparison.table.note else ""
-            blocks += filter(None, [_reason(entry), table(entry.table), note, _commands(entry)])
+            blocks += filter(None, [_reason(entry), table(entry.table), note, _claims(entry), _commands(entry)])
     return blocks
 
 
@@ -254,9 +257,15 @@ def not_run(paper: Paper) -> str:
     places: dict[str, list[str]] = {}
     for entry in paper.tables:
         if entry.comparison.status == "not run":
-            line = ". ".join(filter(None, [safe(_place(entry)), _commands(entry)]))
+            line = ". ".join(filter(None, [safe(_place(entry)), _claims(entry).removesuffix("."), _commands(entry)]))
             places.setdefault(_reason(entry), []).append(f"  - {line}")
     return _grouped(places)
+
+
+def _claims(entry: Compared) -> str:
+    """Claims of a table by verdict."""
+    text = "; ".join(entry.claims)
+    return safe(f"{text[:1].upper()}{text[1:]}.") if text else ""
 
 
 def _commands(entry: Compared) -> str:

@@ -99,13 +99,16 @@ class Comparison:
 
     @property
     def ran(self) -> str:
-        """Number of printed rows that have a number here, in words."""
+        """Number of printed rows, and of numbers in them, that have a number here, in words."""
         if self.status != "run":
             return self.status
-        rows = {tuple(row.labels.items()): False for row in self.rows}
-        rows |= {tuple(row.labels.items()): True for row in self.rows if row.here is not None}
-        count = "all" if all(rows.values()) else f"{sum(rows.values())} of {len(rows)}"
-        return f"{count} rows run"
+        printed = [row for row in self.rows if row.here is not None or row.paper is not None]
+        here = [row for row in printed if row.here is not None]
+        rows, ours = ({tuple(row.labels.items()) for row in some} for some in (self.rows, here))
+        count = "all" if rows == ours else f"{len(ours)} of {len(rows)}"
+        several = len(here) < len(printed) and any(row.column for row in self.rows)
+        numbers = f", {len(here)} of {len(printed)} numbers" if several else ""
+        return f"{count} rows run{numbers}"
 
 
 @cache

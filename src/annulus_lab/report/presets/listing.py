@@ -47,10 +47,7 @@ def tables_as_text(states: Sequence[TableState]) -> str:
         lines = [f"{state.table}  {state.title}"]
         if state.ran != "not run":
             lines.append(f"    here: {state.ran}")
-        if state.direction:
-            size = f"; size on the paper's own data: {state.size}" if state.size else ""
-            lines.append(f"    claims, direction: {state.direction}{size}")
-        lines += [f"    {line}" for line in (str(state.commands), state.commands.line) if line]
+        lines += [f"    {line}" for line in (*state.claims, str(state.commands), state.commands.line) if line]
         blocks.append("\n".join(lines))
     return "\n".join(blocks)
 

@@ -43,13 +43,12 @@ class Commands:
 
 @dataclass(frozen=True)
 class TableState:
-    """One table: its printed rows that ran here, the verdicts of its claims, its commands."""
+    """One table: its printed rows that ran here, its claims by verdict, its commands."""
 
     table: str
     title: str
     ran: str
-    direction: str  # claims by verdict, as "held 2, undecided 1"; empty: no claim reads the table
-    size: str  # the same for sizes, on the paper's own data
+    claims: list[str]
     commands: Commands
 
 
@@ -59,21 +58,36 @@ def table_states(root: Path, tables: Sequence[Comparison], verdicts: Sequence[Ve
     Raises:
         InputError: when a parameter file or a file of metrics is damaged.
     """
-    commands, states = table_commands(root), []
-    for comparison in tables:
-        table = comparison.table
-        claims = [verdict for verdict in verdicts if table.id in verdict.where and not verdict.ours]
-        states.append(
-            TableState(
-                table=table.id,
-                title=f"{table.where}: {table.task}",
-                ran=", ".join(filter(None, [comparison.ran, setting_of(comparison)])),
-                direction=_counted([verdict.verdict for verdict in claims if verdict.directed], VERDICTS),
-                size=_counted([verdict.size for verdict in claims if verdict.size and verdict.own], SIZES),
-                commands=commands[table.id],
-            )
+    commands = table_commands(root)
+    return [
+        TableState(
+            table=comparison.table.id,
+            title=f"{comparison.table.where}: {comparison.table.task}",
+            ran=", ".join(filter(None, [comparison.ran, setting_of(comparison)])),
+            claims=claim_lines(comparison, verdicts),
+            commands=commands[comparison.table.id],
         )
-    return states
+        for comparison in tables
+    ]
+
+
+def claim_lines(comparison: Comparison, verdicts: Sequence[Verdict]) -> list[str]:
+    """Lines about the papers' claims of a table: directions and sizes by verdict, as "held 2, undecided 1".
+
+    Claims of a table without rows here read other runs, whose data set, scale and seeds stand beside them.
+    """
+    claims = [verdict for verdict in verdicts if comparison.table.id in verdict.where and not verdict.ours]
+    if all(claim.verdict == "not run" for claim in claims):
+        return []
+    own, elsewhere = ([claim.size for claim in claims if claim.size and claim.own is kind] for kind in (True, False))
+    read = {claim.setting: None for claim in claims if claim.setting} if comparison.status == "not run" else {}
+    counts = {
+        "direction of claims": _counted([claim.verdict for claim in claims if claim.directed], VERDICTS),
+        "size on the paper's own data": _counted(own, SIZES),
+        "size as information": _counted(elsewhere, SIZES),
+    }
+    lines = [f"{name}: {count}" for name, count in counts.items() if count]
+    return lines + [f"claims read {setting}" for setting in read]
 
 
 def table_commands(root: Path) -> dict[str, Commands]:

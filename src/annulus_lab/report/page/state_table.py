@@ -1,0 +1,76 @@
+"""The report's first table: every table, figure and theorem of the papers, what ran of it here, and its state."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from annulus_lab.report.claims.verdicts import Verdict
+from annulus_lab.report.papers.comparison import Comparison, load_figures
+from annulus_lab.report.papers.tables import Cell, Column, Table
+from annulus_lab.report.presets.overview import Commands, claim_lines
+
+# Of all claims of an item: the first of these words whose verdicts hold them all; else it works in part.
+STATES = {
+    "works": {"held", "asserted by a test"},
+    "only at scale": {"not run"},
+    "no effect": {"no effect", "not run"},
+    "undecided": {"undecided", "no effect", "not run"},
+    "fails": {"did not hold", "refuted in size", "undecided", "no effect", "not run"},
+}
+CAPTION = (
+    "What the papers have. Works: all of its claims held or are asserted by a test. Works in part: some did. Fails: "
+    "none did, and one did not hold. Only at scale: it waits for the command"
+)
+COLUMNS = [Column(title, numeric=False) for title in ("item", "what", "state", "claims here", "at the paper's scale")]
+
+
+def state_table(
+    comparisons: Iterable[Comparison], verdicts: Sequence[Verdict], commands: Mapping[str, Commands]
+) -> Table:
+    """A row for each table, for each figure but illustrations, and for each claim about neither, paper by paper."""
+    rows: dict[str, list[list[Cell]]] = {}
+    for comparison in comparisons:
+        name = comparison.table.id
+        ran = [] if comparison.status == "not run" else [comparison.ran]
+        own, said = commands.get(name), "; ".join(ran + claim_lines(comparison, verdicts))
+        _add(rows, name, f"{comparison.table.where}: {comparison.table.task}", _about(name, verdicts), said, own)
+    for name, figure in load_figures().items():
+        if claims := _about(name, verdicts):
+            _add(rows, name, f"{figure.where}: {figure.what}", claims, _counted(claims))
+    for claim in verdicts:
+        if not claim.where and not claim.ours:
+            _add(rows, claim.id, claim.claim, [claim], _counted([claim]))
+    papers = list(dict.fromkeys(claim.paper for claim in verdicts))
+    return Table(CAPTION, COLUMNS, [row for paper in papers for row in rows.get(paper, [])])
+
+
+def state(claims: Sequence[Verdict]) -> str:
+    """State of an item in words, by its claims."""
+    verdicts = {claim.verdict for claim in claims}
+    return next((word for word, holds in STATES.items() if verdicts <= holds), "works in part")
+
+
+def in_words(table: Table) -> str:
+    """Number of the items in each state."""
+    counts = Counter(row[2].text for row in table.rows)
+    return ", ".join(f"{word} {counts[word]}" for word in (*STATES, "works in part") if counts[word])
+
+
+def _about(name: str, verdicts: Sequence[Verdict]) -> list[Verdict]:
+    return [verdict for verdict in verdicts if name in verdict.where and not verdict.ours]
+
+
+def _add(
+    rows: dict[str, list[list[Cell]]],
+    name: str,
+    what: str,
+    claims: Sequence[Verdict],
+    said: str,
+    own: Commands | None = None,
+) -> None:
+    scale = f"{own}: {own.line}" if own is not None and own.line else str(own or "")
+    rows.setdefault(name.partition(".")[0], []).append([*map(Cell, (name, what, state(claims), said, scale))])
+
+
+def _counted(claims: Sequence[Verdict]) -> str:
+    counts = Counter(claim.verdict for claim in claims)
+    return ", ".join(f"{verdict} {count}" for verdict, count in counts.items())
