@@ -252,6 +252,14 @@ def test_a_loss_of_one_temperature_needs_it_and_refuses_a_schedule_and_a_critic_
     check_choices(run.method, InfoNCE(), run.sampler, run.annealing, run.neighbours)
 
 
+def test_the_class_is_not_corrected_for_twice():
+    oracle = {"bound": "hcl", "sampler": "other-class", "anneal": "none"}
+    assert "tau_plus: 0.1 corrects for negatives of the query's class, and sampler: other-class draws none" in refusal(
+        oracle
+    )
+    read(oracle | {"bounds.hcl.tau_plus": 0.0})
+
+
 @pytest.mark.parametrize(
     "choice", [{"bound": "dcl"}, {"bound": "dcl", "bounds.dcl.sigma": 0.5}, {"bound": "hcl"}, {"bound": "simple"}]
 )

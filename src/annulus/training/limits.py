@@ -1,11 +1,13 @@
 """Checks that the choices fit one another, and that the images suffice for the batch, the queue and the sampler."""
 
 from annulus.bounds.bound import Bound
+from annulus.bounds.hcl import HCL
 from annulus.errors import InputError
 from annulus.methods.step import MethodSettings
 from annulus.negatives.annealing import Annealing, CosineTemperature
 from annulus.negatives.mochi import MoCHi
 from annulus.negatives.neighbours import NearestRow, Neighbours, NoNeighbours
+from annulus.negatives.other_class import OtherClass
 from annulus.negatives.ranks import rank_limits
 from annulus.negatives.samplers import Sampler
 from annulus.training.budget import Budget
@@ -44,6 +46,11 @@ def check_choices(
         raise InputError(
             "neighbours: nearest take the place of the query's own row, by dot products of rows; take method: ir or "
             "pirl, with critic: dot or bilinear"
+        )
+    if isinstance(sampler, OtherClass) and isinstance(bound, HCL) and bound.tau_plus > 0:
+        raise InputError(
+            f"bounds.hcl.tau_plus: {bound.tau_plus:g} corrects for negatives of the query's class, and sampler: "
+            "other-class draws none; take tau_plus: 0"
         )
 
 
