@@ -56,9 +56,14 @@ CONTROLS = {  # where more than the temperature moves the weight, or each temper
         (f"law_controls/rate-{name}.csv" for name in ("coldest", "cold", "hot")), Part(", a rate of its own")
     ),
 }
-# Rows of cifar10_later that read no labels: InfoNCE of the same temperature, and the temperature of the negatives.
+# Rows of cifar10_later: InfoNCE of the same temperature, and the temperature of the negatives. The oracle and SupCon read
+# labels; a schedule stands at its mean temperature.
+ORACLE = "oracle"
+SAMPLERS = ("RING", "BALL", "CAVE", "RING+anneal", "BALL+anneal", "CAVE+anneal", "MoCHi", ORACLE)
 LATER = {
-    **dict.fromkeys(("RING+anneal", "BALL+anneal", "DCL", "DCLW", "debiased", "MoCHi", "NNCLR"), ("IR", 0.2)),
+    **dict.fromkeys((*SAMPLERS, "DCL", "DCLW", "debiased", "NNCLR"), ("IR", 0.2)),
+    "SupCon out": ("oracle-all", 0.2),
+    "schedule": ("IR cold", 0.55),
     "HCL": ("IR", 0.1),
     "DCL cold": ("IR cold", 0.1),
     "sigmoid": ("IR cold", 0.1),
@@ -113,7 +118,11 @@ def later_losses(table: Sequence[Row], pairs: Sequence[Row]) -> Figure:
             series.setdefault(name.removesuffix(" cold").removesuffix(" warm"), []).append((temperature, gains))
     if not series:
         raise ValueError("holds no later loss")
-    return _drawn(series)
+    figure = _drawn(series)
+    if ORACLE in over_ir:
+        for axes, kind in zip(figure.axes, ("knn_gain", "gain"), strict=True):
+            axes.axhline(numbers([over_ir[ORACLE]], f"here_{kind}_percent")[0], color=INK, linewidth=0.8, dashes=(4, 2))
+    return figure
 
 
 def _drawn(series: Mapping[str, Sequence[tuple[float, Row]]]) -> Figure:
