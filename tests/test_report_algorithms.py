@@ -84,7 +84,9 @@ def test_a_table_has_a_column_of_words_where_a_row_has_some():
     titles = ["method", "gain here ± 95 %", "verdict", "survives in all rows"]
     assert [column.title for column in gains_table("", [row], {}).columns] == titles
     table = gains_table(
-        "", [row, row | {"method": "own"}], {("t", "RING"): "close rows", ("u", "own"): "of another table"}
+        "",
+        [row, row | {"method": "own", "here_percent": 51.0}],
+        {("t", "RING"): "close rows", ("u", "own"): "of another table"},
     )
     assert [column.title for column in table.columns] == [titles[0], "in words", *titles[1:]]
     assert [line[1].text for line in table.rows] == ["close rows", ""]

@@ -3,9 +3,10 @@
 from collections.abc import Collection, Mapping, Sequence
 from itertools import compress
 
+from annulus.evals.families import survivors
 from annulus.evals.intervals import over_seeds
 from annulus_lab.report.figures.drawing import optional
-from annulus_lab.report.figures.gains import key_of
+from annulus_lab.report.figures.gains import interval, key_of
 from annulus_lab.report.papers.tables import DECIMALS, Cell, Column, Table, decimals_of, named, numeric, valued
 
 
@@ -20,8 +21,8 @@ def seed_table(caption: str, seeds: Mapping[str, Mapping[str, object]]) -> Table
         numbers = [float(x) for x in values if isinstance(x, int | float) and not isinstance(x, bool)]
         mean, half = values[0], None
         if len(numbers) == len(values) and len(set(numbers)) > 1:
-            interval = over_seeds(numbers)
-            mean, half = interval.mean, interval.half
+            over = over_seeds(numbers)
+            mean, half = over.mean, over.half
         elif len(set(values)) > 1:
             mean = ", ".join(dict.fromkeys(str(x) for x in values if x is not None))
         rows.append(_seed_row(name, mean, half, values if len(seeds) > 1 else []))
@@ -61,11 +62,14 @@ def gains_table(
         ValueError: when a column is missing or holds no number.
     """
     lines, printed = [], any(optional(row, "paper_gain_percent") is not None for row in rows)
+    first_of: dict[tuple, str] = {}
     for row in rows:
         names = ("here_gain_percent", "here_gain_interval_percent", "paper_gain_percent")
         gain, half, paper = (optional(row, name) for name in names)
         here = numeric(gain, 2, half, sign=True)
-        line = Cell(words.get((str(row["table"]), str(row["method"])), ""))
+        same = first_of.setdefault((row["table"], *key_of(row)), str(row["method"]))
+        said = f"the same run as {same}" if same != row["method"] else words.get((str(row["table"]), same), "")
+        line = Cell(said)
         survives = Cell("yes" if key_of(row) in stand else "")
         cells = [Cell(str(row["method"])), line, here, Cell(str(row["verdict"])), survives]
         lines.append([*cells, numeric(paper, 1, sign=True)])
@@ -82,7 +86,7 @@ def gains_table(
 
 
 def pairs_table(rows: Sequence[Mapping[str, object]]) -> Table:
-    """Gains of a row over another with half of the 95 % interval and the verdict.
+    """Gains of a row over another with half of the 95 % interval, the verdict, and whether it stands in all pairs.
 
     Raises:
         ValueError: when a column is missing or holds no number.
@@ -90,16 +94,18 @@ def pairs_table(rows: Sequence[Mapping[str, object]]) -> Table:
     for column in ("row", "base", "verdict"):
         if column not in rows[0]:
             raise ValueError(f"has no column {column!r}")
-    lines = []
-    for row in rows:
+    lines, stand = [], survivors([interval(row, "gain_percent") for row in rows])
+    for row, stands in zip(rows, stand, strict=True):
         gain, half = optional(row, "gain_percent"), optional(row, "gain_interval_percent")
         names = (Cell(str(row[name])) for name in ("row", "base"))
-        lines.append([*names, numeric(gain, 2, half, sign=True), Cell(str(row["verdict"]))])
+        survives = Cell("yes" if stands else "")
+        lines.append([*names, numeric(gain, 2, half, sign=True), Cell(str(row["verdict"])), survives])
     columns = [
         Column("method", numeric=False),
         Column("over", numeric=False),
         Column("gain ± 95 %", "percent"),
         Column("verdict", numeric=False),
+        Column("survives in all pairs", numeric=False),
     ]
     return Table("Further pairs, linear probe", columns, lines)
 
