@@ -21,6 +21,7 @@ SMALL = {
     "detection": {"SIDES": (12, 24, 50, 100), "CHANNELS": 2, "BOXES": 4, "BINS": 2},
     "distillation": {"IMAGES": 80, "CLASSES": 4, "SIZE": 8},
     "estimators": {"TURNS": 1, "UPDATES": 1, "JOINT_UPDATES": 1, "PAIRS": 8},
+    "later": {"IMAGES": 600},
     "linear": {"TRAIN": 60, "TEST": 40, "DIM": 8},
     "negatives": {"IMAGES": 600, "DIM": 8, "BATCH": 8, "NEGATIVES": 16, "CLUSTERS": 4, "ITERATIONS": 2, "RUNS": 2},
     "memory": {"DIM": 8, "QUERIES": 4, "KEYS": 50, "BATCH": 4, "ROWS": 300, "NEGATIVES": 8},

@@ -56,7 +56,7 @@ CONTROLS = {  # where more than the temperature moves the weight, or each temper
         (f"law_controls/rate-{name}.csv" for name in ("coldest", "cold", "hot")), Part(", a rate of its own")
     ),
 }
-# Rows of cifar10_later: InfoNCE of the same temperature, and the temperature of the negatives. The oracle and SupCon read
+# Rows of cifar10_later: InfoNCE of the same temperature, and the temperature of the negatives. Oracle and SupCon read
 # labels; a schedule stands at its mean temperature.
 ORACLE = "oracle"
 SAMPLERS = ("RING", "BALL", "CAVE", "RING+anneal", "BALL+anneal", "CAVE+anneal", "MoCHi", ORACLE)
