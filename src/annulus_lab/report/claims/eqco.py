@@ -116,6 +116,8 @@ CLAIMS = [
         "stays the same up to four times the queries, here within a point.",
         lambda gain: (abs(gain) <= 1).all(),
         where=["eqco.table1"],
+        size=lambda gain: gain.near(0, -0.1),
+        dataset=["ImageNet"],
         values={"gain": cifar10_gain("linear-scaling", series=["batches of 64", "batches of 128"], by=["series"])},
     ),
     Claim(

@@ -104,6 +104,10 @@ CLAIMS = [
             (2 * digit < digit_of_others).all() & (2 * place < place_of_others).all()
         ),
         where=["infomin.table1"],
+        size=lambda digit, digit_of_others, place, place_of_others: (
+            digit.near(16.8) & digit_of_others.near(88.6, 57.9) & place.near(3.95) & place_of_others.near(16.1, 13.6)
+        ),
+        dataset=["Colorful-Moving-MNIST"],
         values={
             "digit": digit_error(sharing="digit"),
             "digit_of_others": digit_error(sharing=["background", "position"], by=["sharing"]),
@@ -172,6 +176,8 @@ CLAIMS = [
         "Sharing the position beside the digit helps to tell the digit.",
         lambda gain: gain < 0,
         where=["infomin.table1"],
+        size=lambda gain: gain.near(-2.3),
+        dataset=["Colorful-Moving-MNIST"],
         values={
             "gain": estimate("moving_digits/pairs.csv", "digit_gain_percent", sharing="digit + position", over="digit")
         },
@@ -182,6 +188,8 @@ CLAIMS = [
         "that of views that share only the position.",
         lambda place, place_alone: place > 2 * place_alone,
         where=["infomin.table1"],
+        size=lambda place, place_alone: place.near(13.7) & place_alone.near(3.95),
+        dataset=["Colorful-Moving-MNIST"],
         values={
             "place": position_error(sharing="digit + position"),
             "place_alone": position_error(sharing="position"),
