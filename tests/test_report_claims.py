@@ -41,8 +41,6 @@ WITHOUT_SEEDS = {
     "cifar10_negatives/simo-alpha.csv",
     "cifar10_negatives/stability.csv",
     "cifar10_negatives/start.csv",
-    "cifar10_strength/crop.csv",
-    "cifar10_strength/jitter.csv",
     "cifar10_view_learning/points.csv",
     "colour/spaces.csv",
     "distance/offsets.csv",
