@@ -42,6 +42,7 @@ OTHERS = {  # gain at the higher temperature
     **{"full_law/ir": 0.4, "full_law/ir-long": 0.3, "full_law/moco": 0.2, "full_law/moco-long": 0.6},
 }
 IR = [file("ring", "ball", "cave"), file("ring", gain=-0.5)]
+ORACLE = file("oracle", gain=0.3)
 
 
 def places_in(axes) -> dict[str, list[list[float]]]:
@@ -55,7 +56,7 @@ def places_in(axes) -> dict[str, list[list[float]]]:
 
 
 def test_points_stand_at_their_temperature():
-    left, right = law(REAL, *IR, *(file("ring", gain=gain) for gain in OTHERS.values())).axes
+    left, right = law(REAL, *IR, *(file("ring", gain=gain) for gain in OTHERS.values()), ORACLE).axes
     for axes in (left, right):
         places = places_in(axes)
         others = (
@@ -69,12 +70,14 @@ def test_points_stand_at_their_temperature():
             "MoCo, all images for 60 epochs",
         )
         assert set(places) == {"ring", "ball", "cave", *(f"ring, {other}" for other in others)}
+        (oracle,) = [line for line in axes.lines if line.get_label() == "oracle"]
+        assert oracle.get_xydata().tolist() == [[0.05, 0.0], [0.2, 0.3]]
         assert places["ring"] == [[0.05, 0.0], [0.2, 1.0], [0.05, 0.0], [0.2, -0.5]]
         assert places["ball"] == [[0.05, 0.0], [0.2, 1.0]]
         for name, gain in OTHERS.items():
             shown = f"ring{REAL[f'{name}.csv'].behind}"
             assert places[shown] == [[0.05, 0.0], [0.2, gain]], f"{name} stands at its file's place"
-    assert tuple(REAL)[2:] == tuple(f"{name}.csv" for name in OTHERS)
+    assert tuple(REAL)[2:-1] == tuple(f"{name}.csv" for name in OTHERS)
 
 
 def test_drawn_images_have_a_figure_of_their_own():
@@ -95,13 +98,16 @@ def test_later_losses_stand_beside_infonce_of_their_temperature():
         halves = {f"{name}_interval_percent": 0.3 for name in numbers}
         return {f"{name}_percent": gain for name, gain in numbers.items()} | halves
 
-    table = [{"method": name} | gains("here_", knn, 0.5) for name, knn in (("IR", 0.0), ("HCL", 1.5), ("late", 7.0))]
+    shown = (("IR", 0.0), ("HCL", 1.5), ("late", 7.0), ("oracle", 0.4))
+    table = [{"method": name} | gains("here_", knn, 0.5) for name, knn in shown]
     pairs = [
         {"row": row, "base": base} | gains("", knn, 0.25)
         for row, base, knn in (("HCL warm", "IR warm", 2.5), ("DCL cold", "IR cold", -1.0), ("DCL cold", "oracle", 9.0))
     ]
     left, right = later_losses(table, pairs).axes
     assert places_in(left) == {"HCL": [[0.1, 1.5], [0.25, 2.5]], "DCL": [[0.1, -1.0]]}
+    (oracle,) = [line for line in left.lines if line.get_label() == "oracle"]
+    assert set(oracle.get_ydata()) == {0.4}, "of one temperature, over all"
     assert places_in(right) == {"HCL": [[0.1, 0.5], [0.25, 0.25]], "DCL": [[0.1, 0.25]]}
     with pytest.raises(ValueError, match="holds no later loss"):
         later_losses(table[:1], [])

@@ -4,6 +4,7 @@ The temperature is the one at which the loss weighs its negatives: HCL's is lowe
 sentences also have the weight of the closest tenth of the rows under uniform negatives, which moves with it.
 """
 
+import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -43,6 +44,7 @@ REAL = {
     "full_law/ir-long.csv": Part(", all images for 60 epochs"),
     "full_law/moco.csv": Part(", MoCo, all images"),
     "full_law/moco-long.csv": Part(", MoCo, all images for 60 epochs"),
+    **(ORACLES := {"law_controls/oracle.csv": Part()}),  # negatives of other classes, by the labels
 }
 CONTROLS = {  # where more than the temperature moves the weight, or each temperature has its own learning rate
     "law_controls/hcl-cold.csv": Part(", HCL at 0.1", 0.1, hcl=True),
@@ -55,6 +57,7 @@ CONTROLS = {  # where more than the temperature moves the weight, or each temper
     **dict.fromkeys(
         (f"law_controls/rate-{name}.csv" for name in ("coldest", "cold", "hot")), Part(", a rate of its own")
     ),
+    **ORACLES,
 }
 # Rows of cifar10_later: InfoNCE of the same temperature, and the temperature of the negatives. Oracle and SupCon read
 # labels; a schedule stands at its mean temperature.
@@ -118,22 +121,34 @@ def later_losses(table: Sequence[Row], pairs: Sequence[Row]) -> Figure:
             series.setdefault(name.removesuffix(" cold").removesuffix(" warm"), []).append((temperature, gains))
     if not series:
         raise ValueError("holds no later loss")
-    figure = _drawn(series)
-    if ORACLE in over_ir:
-        for axes, kind in zip(figure.axes, ("knn_gain", "gain"), strict=True):
-            axes.axhline(numbers([over_ir[ORACLE]], f"here_{kind}_percent")[0], color=INK, linewidth=0.8, dashes=(4, 2))
-    return figure
+    return _drawn(series)
 
 
 def _drawn(series: Mapping[str, Sequence[tuple[float, Row]]]) -> Figure:
+    """Points of the series, and the oracle's line with its interval: the upper line of negatives."""
     ticks = [temperature for points in series.values() for temperature, _ in points]
+    oracle, series = series.get(ORACLE), {name: points for name, points in series.items() if name != ORACLE}
     figure, (left, right) = panels("kNN", "linear probe")
     for axes, evaluation in ((left, "knn"), (right, "linear")):
         finish(axes, "temperature of the negatives", f"gain over {BASE}, points", log_x=True, ticks=ticks)
         axes.axhline(0, color=INK, linewidth=0.8)
         _points(axes, series, evaluation)
+        if oracle:
+            _line(axes, oracle, evaluation)
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower left", ncols=3, columnspacing=1.2)
     return figure
+
+
+def _line(axes: Axes, points: Sequence[tuple[float, Row]], evaluation: str) -> None:
+    """A line over temperatures; one temperature alone is a line over all."""
+    places, rows = zip(*sorted(points, key=operator.itemgetter(0)), strict=True)
+    heights = numbers(rows, f"{evaluation}_gain_percent")
+    halves = [optional(row, f"{evaluation}_gain_interval_percent") or 0.0 for row in rows]
+    if len(places) == 1:
+        places, heights, halves = axes.get_xlim(), heights * 2, halves * 2
+    axes.plot(places, heights, color=INK, linewidth=1.2, dashes=(4, 2), label=ORACLE, scalex=False)
+    low, high = ([height + sign * half for height, half in zip(heights, halves, strict=True)] for sign in (-1, 1))
+    axes.fill_between(places, low, high, color=INK, alpha=0.12, linewidth=0)
 
 
 def finding(*files: Sequence[Row]) -> str:
