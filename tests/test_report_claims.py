@@ -32,7 +32,6 @@ WITHOUT_SEEDS = {
     "cifar10_augmentations/crop.csv",
     "cifar10_colour/spaces.csv",
     "cifar10_frequency/sigma.csv",
-    "cifar10_negatives/critic.csv",
     "cifar10_negatives/curriculum-length.csv",
     "cifar10_negatives/eqco-moco.csv",
     "cifar10_negatives/eqco-simo-256.csv",
