@@ -303,6 +303,7 @@ def test_a_part_without_effect_refutes_a_claim_of_several_parts_and_says_so(tmp_
     starts = [("10 %", 0.94, 0.47), ("25 %", 0.2, 0.2), ("50 %", 0.1, 0.1), ("100 % (IR)", 0.0, 0.0)]
     names = ("series", "nn1_gain_percent", "nn1_gain_interval_percent")
     rows = [dict(zip(names, row, strict=True)) | {"value": 0.5, "seeds": 5, "scale": "demo"} for row in starts]
+    written(tmp_path, "cifar10_negatives/start.csv", rows)
     later = found(tmp_path, "ring.hard-later")
     assert (later.verdict, later.reason) == (
         "did not hold", "of a part of it the interval holds 0 and lies within the smallest effect of interest"

@@ -230,5 +230,6 @@ def test_an_edit_of_a_sampler_reruns_the_rows_that_have_it_and_no_other(dependen
         if one["changes"].get("sampler") == "cave"
     }
     expected |= {f"full_law:part@{part}" for part in ("ir", "ir-long")}
+    expected |= {"cifar10_later:train@CAVE", "cifar10_later:train@CAVE+anneal"}
     expected |= {f"cifar10:train@{row}-{seed}" for row in cave if row in on_cifar10 for seed in range(3)}
     assert settled.run_by("params.yaml", "iterations: 20, keep: outside", "iterations: 21, keep: outside") == expected

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from annulus_lab.report.figures.distillation import over_alpha
 from annulus_lab.report.figures.drawing import Row
 from annulus_lab.report.figures.gains import base_of, compared, gains
-from annulus_lab.report.figures.law import CONTROLS, DRAWN, REAL, later_losses, law
+from annulus_lab.report.figures.law import CONTROLS_DRAWN, DRAWN, REAL, later_losses, law
 from annulus_lab.report.figures.moving_digits import moving_digits
 from annulus_lab.report.figures.studies import (
     LINEAR,
@@ -128,8 +128,8 @@ def comparisons(rows: Sequence[Row], file: str) -> list[Plot]:
 LATER_FILES = ("cifar10_later/table.csv", "cifar10_later/pairs.csv")
 LAWS = [
     Plot("law", "When a sampler helps, on CIFAR-10", "law", tuple(REAL), partial(law, REAL), bars=INTERVALS),
-    Plot("law.controls", "The same, where more than the temperature moves the weight", "law", tuple(CONTROLS),
-         partial(law, CONTROLS), bars=INTERVALS),
+    Plot("law.controls", "The same, where more than the temperature moves the weight", "law", tuple(CONTROLS_DRAWN),
+         partial(law, CONTROLS_DRAWN), bars=INTERVALS),
     Plot("law.later", "The same of later losses, samplers and positives", "law", LATER_FILES, later_losses,
          bars=INTERVALS),
     Plot("law.drawn", "When a sampler helps, on images with fog", "law", tuple(DRAWN), partial(law, DRAWN),

@@ -44,7 +44,7 @@ REAL = {
     "full_law/ir-long.csv": Part(", all images for 60 epochs"),
     "full_law/moco.csv": Part(", MoCo, all images"),
     "full_law/moco-long.csv": Part(", MoCo, all images for 60 epochs"),
-    **(ORACLES := {"law_controls/oracle.csv": Part()}),  # negatives of other classes, by the labels
+    "law_controls/oracle.csv": Part(),  # negatives of other classes, by the labels
 }
 CONTROLS = {  # where more than the temperature moves the weight, or each temperature has its own learning rate
     "law_controls/hcl-cold.csv": Part(", HCL at 0.1", 0.1, hcl=True),
@@ -57,7 +57,6 @@ CONTROLS = {  # where more than the temperature moves the weight, or each temper
     **dict.fromkeys(
         (f"law_controls/rate-{name}.csv" for name in ("coldest", "cold", "hot")), Part(", a rate of its own")
     ),
-    **ORACLES,
 }
 # Rows of cifar10_later: InfoNCE of the same temperature, and the temperature of the negatives. Oracle and SupCon read
 # labels; a schedule stands at its mean temperature.
@@ -73,6 +72,7 @@ LATER = {
     "HCL warm": ("IR warm", 0.25),
     "debiased warm": ("IR warm", 0.5),
 }
+CONTROLS_DRAWN = CONTROLS | {"law_controls/oracle.csv": Part()}
 DRAWN = {"embedded_law/ir-256.csv": Part(), "embedded_law/moco.csv": Part(", MoCo")}
 BASE = "uniform"
 WEIGHT = "hard_weight_percent"
