@@ -4,6 +4,7 @@ import csv
 import itertools
 import math
 import re
+import statistics
 
 import pytest
 import yaml
@@ -15,7 +16,7 @@ from annulus_lab.pipeline.projects import metrics_path
 from annulus_lab.report.claims import rules, truth
 from annulus_lab.report.claims import verdicts as decided
 from annulus_lab.report.claims.claim import text
-from annulus_lab.report.claims.selectors import Differences, spread
+from annulus_lab.report.claims.selectors import Differences, MetricColumn, spread
 from annulus_lab.report.claims.truth import ClaimNumber, Truth
 from annulus_lab.report.claims.verdicts import CLAIMS as EVERY
 from annulus_lab.report.claims.verdicts import counted, page_numbers, table, verdicts
@@ -146,6 +147,25 @@ def test_numbers_of_the_same_seeds_are_compared_seed_by_seed(monkeypatch):
 
 def kept_by_seed(metrics, file):
     return any(re.search(r"_seed\d+_", column) for column in metrics.rows(file)[0])
+
+
+def test_the_gains_of_each_seed_have_the_mean_of_their_file():
+    """So each is over the base that the file's own gain is over."""
+    metrics, checked = Metrics(ROOT), 0
+    for path in sorted(ROOT.glob("stages/*/metrics/*.csv")):
+        file = f"{path.parents[1].name}/{path.name}"
+        rows = metrics.rows(file) if "_gain_percent" in path.read_text().partition("\n")[0] else []
+        for row, stem in itertools.product(rows, ("nn1", "knn", "linear")):
+            column = MetricColumn(file, f"{stem}_gain_percent", {})
+            if seeds := column._by_seed(metrics, row) if f"{stem}_gain_percent" in row else ():
+                mean = statistics.fmean(value for _, value in seeds)
+                assert mean == pytest.approx(row[f"{stem}_gain_percent"], abs=0.011), (
+                    file,
+                    row["series"],
+                    row["value"],
+                )
+                checked += 1
+    assert checked > 100
 
 
 def test_numbers_of_the_same_seeds_are_compared_in_pairs_and_others_as_independent_ones(tmp_path):

@@ -86,14 +86,16 @@ class MetricColumn:
         A gain of a seed is the row's accuracy minus its base's.
         """
         stem, _, unit = self.column.rpartition("_")
-        values = self._of_seeds(metrics, row, stem, unit)
+        values = self._seed_numbers(metrics, row, stem, unit)
         stem = stem.removesuffix("_gain")
         if values or not self.column.endswith(f"_gain_{unit}"):
             return tuple(sorted(values.items()))
-        above, below = (self._of_seeds(metrics, one, f"{stem}_top1", unit) for one in (row, self._base(metrics, row)))
+        above, below = (
+            self._seed_numbers(metrics, one, f"{stem}_top1", unit) for one in (row, self._base(metrics, row))
+        )
         return tuple((seed, above[seed] - below[seed]) for seed in sorted(above.keys() & below.keys()))
 
-    def _of_seeds(self, metrics: Metrics, row: Row, stem: str, unit: str) -> dict[int, float]:
+    def _seed_numbers(self, metrics: Metrics, row: Row, stem: str, unit: str) -> dict[int, float]:
         matches = {name: re.fullmatch(rf"{stem}_seed(\d+)_{unit}", name) for name in row}
         values = {int(match[1]): row[name] for name, match in matches.items() if match}
         if strange := [value for value in values.values() if isinstance(value, str)]:
@@ -104,8 +106,11 @@ class MetricColumn:
         """The row over which a row of a grid gains: of the same series or value, where there are several bases."""
         verdict = self.column.replace("_gain_percent", "_verdict")
         bases = [one for one in metrics.rows(self.file) if one.get(verdict) == "base"]
+        if row in bases:
+            return row
         alike = [one for one in bases if any(one.get(name) == row.get(name) for name in ("series", "value"))]
-        return alike[0] if len(bases) > 1 and alike else bases[0] if bases else {}
+        chosen = alike if len(bases) > 1 else bases
+        return chosen[0] if chosen else {}
 
     def _halves(self, metrics: Metrics) -> float | list[float]:
         """Half of the 95 % interval of each number; infinite where one seed shows none."""

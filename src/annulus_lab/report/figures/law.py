@@ -33,6 +33,7 @@ class Part(NamedTuple):
         return [temperature / (1 + beta) for temperature, beta in zip(self.temperatures(rows), betas, strict=True)]
 
 
+ORACLES = {"law_controls/oracle.csv": Part()}  # negatives of other classes, by the labels
 REAL = {
     "law/ir-256.csv": Part(),
     "law/ir-1024.csv": Part(),
@@ -44,7 +45,7 @@ REAL = {
     "full_law/ir-long.csv": Part(", all images for 60 epochs"),
     "full_law/moco.csv": Part(", MoCo, all images"),
     "full_law/moco-long.csv": Part(", MoCo, all images for 60 epochs"),
-    "law_controls/oracle.csv": Part(),  # negatives of other classes, by the labels
+    **ORACLES,
 }
 CONTROLS = {  # where more than the temperature moves the weight, or each temperature has its own learning rate
     "law_controls/hcl-cold.csv": Part(", HCL at 0.1", 0.1, hcl=True),
@@ -72,7 +73,7 @@ LATER = {
     "HCL warm": ("IR warm", 0.25),
     "debiased warm": ("IR warm", 0.5),
 }
-CONTROLS_DRAWN = CONTROLS | {"law_controls/oracle.csv": Part()}
+CONTROLS_DRAWN = CONTROLS | ORACLES
 DRAWN = {"embedded_law/ir-256.csv": Part(), "embedded_law/moco.csv": Part(", MoCo")}
 BASE = "uniform"
 WEIGHT = "hard_weight_percent"

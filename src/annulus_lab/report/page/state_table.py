@@ -1,12 +1,11 @@
 """The report's first table: every table, figure and theorem of the papers, what ran of it here, and its state."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from annulus_lab.report.claims.verdicts import Verdict
+from annulus_lab.report.claims.verdicts import VERDICTS, Verdict
 from annulus_lab.report.papers.comparison import Comparison, load_figures
 from annulus_lab.report.papers.tables import Cell, Column, Table
-from annulus_lab.report.presets.overview import Commands, claim_lines
+from annulus_lab.report.presets.overview import Commands, claim_lines, claims_about, counts_in_words
 
 # Of all claims of an item: the first of these words whose verdicts hold them all; else it works in part.
 STATES = {
@@ -16,6 +15,7 @@ STATES = {
     "undecided": {"undecided", "no effect", "not run"},
     "fails": {"did not hold", "refuted in size", "undecided", "no effect", "not run"},
 }
+IN_PART = "works in part"
 CAPTION = (
     "What the papers have. Works: all of its claims held or are asserted by a test. Works in part: some did. Fails: "
     "none did, and one did not hold. Only at scale: it waits for the command"
@@ -32,13 +32,19 @@ def state_table(
         name = comparison.table.id
         ran = [] if comparison.status == "not run" else [comparison.ran]
         own, said = commands.get(name), "; ".join(ran + claim_lines(comparison, verdicts))
-        _add(rows, name, f"{comparison.table.where}: {comparison.table.task}", _about(name, verdicts), said, own)
+        _add(rows, name, f"{comparison.table.where}: {comparison.table.task}", claims_about(name, verdicts), said, own)
     for name, figure in load_figures().items():
-        if claims := _about(name, verdicts):
-            _add(rows, name, f"{figure.where}: {figure.what}", claims, _counted(claims))
+        if claims := claims_about(name, verdicts):
+            _add(
+                rows,
+                name,
+                f"{figure.where}: {figure.what}",
+                claims,
+                counts_in_words([each.verdict for each in claims], VERDICTS),
+            )
     for claim in verdicts:
         if not claim.where and not claim.ours:
-            _add(rows, claim.id, claim.claim, [claim], _counted([claim]))
+            _add(rows, claim.id, claim.claim, [claim], claim.verdict)
     papers = list(dict.fromkeys(claim.paper for claim in verdicts))
     return Table(CAPTION, COLUMNS, [row for paper in papers for row in rows.get(paper, [])])
 
@@ -46,17 +52,12 @@ def state_table(
 def state(claims: Sequence[Verdict]) -> str:
     """State of an item in words, by its claims."""
     verdicts = {claim.verdict for claim in claims}
-    return next((word for word, holds in STATES.items() if verdicts <= holds), "works in part")
+    return next((word for word, holds in STATES.items() if verdicts <= holds), IN_PART)
 
 
 def in_words(table: Table) -> str:
     """Number of the items in each state."""
-    counts = Counter(row[2].text for row in table.rows)
-    return ", ".join(f"{word} {counts[word]}" for word in (*STATES, "works in part") if counts[word])
-
-
-def _about(name: str, verdicts: Sequence[Verdict]) -> list[Verdict]:
-    return [verdict for verdict in verdicts if name in verdict.where and not verdict.ours]
+    return counts_in_words([row[2].text for row in table.rows], (*STATES, IN_PART))
 
 
 def _add(
@@ -69,8 +70,3 @@ def _add(
 ) -> None:
     scale = f"{own}: {own.line}" if own is not None and own.line else str(own or "")
     rows.setdefault(name.partition(".")[0], []).append([*map(Cell, (name, what, state(claims), said, scale))])
-
-
-def _counted(claims: Sequence[Verdict]) -> str:
-    counts = Counter(claim.verdict for claim in claims)
-    return ", ".join(f"{verdict} {count}" for verdict, count in counts.items())

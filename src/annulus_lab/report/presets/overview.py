@@ -71,20 +71,25 @@ def table_states(root: Path, tables: Sequence[Comparison], verdicts: Sequence[Ve
     ]
 
 
+def claims_about(place: str, verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """The papers' claims about a table or figure."""
+    return [verdict for verdict in verdicts if place in verdict.where and not verdict.ours]
+
+
 def claim_lines(comparison: Comparison, verdicts: Sequence[Verdict]) -> list[str]:
     """Lines about the papers' claims of a table: directions and sizes by verdict, as "held 2, undecided 1".
 
     Claims of a table without rows here read other runs, whose data set, scale and seeds stand beside them.
     """
-    claims = [verdict for verdict in verdicts if comparison.table.id in verdict.where and not verdict.ours]
+    claims = claims_about(comparison.table.id, verdicts)
     if all(claim.verdict == "not run" for claim in claims):
         return []
     own, elsewhere = ([claim.size for claim in claims if claim.size and claim.own is kind] for kind in (True, False))
     read = {claim.setting: None for claim in claims if claim.setting} if comparison.status == "not run" else {}
     counts = {
-        "direction of claims": _counted([claim.verdict for claim in claims if claim.directed], VERDICTS),
-        "size on the paper's own data": _counted(own, SIZES),
-        "size as information": _counted(elsewhere, SIZES),
+        "direction of claims": counts_in_words([claim.verdict for claim in claims if claim.directed], VERDICTS),
+        "size on the paper's own data": counts_in_words(own, SIZES),
+        "size as information": counts_in_words(elsewhere, SIZES),
     }
     lines = [f"{name}: {count}" for name, count in counts.items() if count]
     return lines + [f"claims read {setting}" for setting in read]
@@ -126,6 +131,7 @@ def _commands(root: Path, presets: TablePresets, rows: Sequence[TableRow]) -> Co
     return Commands(first, len(ready), len(rows) - len(ready), " and ".join(parts) or "hours not known", scale)
 
 
-def _counted(words: Sequence[str], order: Sequence[str]) -> str:
+def counts_in_words(words: Sequence[str], order: Sequence[str]) -> str:
+    """How often each word stands there, as "held 2, undecided 1"."""
     counts = Counter(words)
     return ", ".join(f"{name} {counts[name]}" for name in order if counts[name])
