@@ -201,8 +201,9 @@ def test_one_seed_has_no_spread_and_margins_and_alphas_without_a_proven_bound_ar
 
 def test_the_spread_over_seeds_is_that_of_a_sample():
     params = GaussiansParams(**CONTENT["gaussians"])
-    row = gaussians_of.row(params, "InfoNCE", 2.0, 8, [1.0, 3.0])
+    row = gaussians_of.row(params, "InfoNCE", 2.0, 8, {3: 1.0, 4: 3.0})
     assert row["std_over_seeds_nats"] == pytest.approx(2**0.5)
+    assert (row["estimate_seed3_nats"], row["estimate_seed4_nats"]) == (1.0, 3.0)
 
 
 def plain_eqco(scores: torch.Tensor, alpha: float) -> torch.Tensor:
@@ -281,16 +282,18 @@ def test_a_point_is_the_mean_over_its_steps_and_a_level_s_end_that_over_its_last
     own = CONTENT["staircases"]["separable"] | {"steps_per_level": 8, "points": 4, "information": [2.0, 4.0]}
     params = StaircaseParams(**own)
     nats = torch.tensor([0.0, 1, 2, 3, 4, 5, 6, 8, 10, 10, 20, 20, 30, 30, 40, 44])
-    points = staircase_of.curve(params, "CPC", 0.5, torch.stack([nats - 1, nats + 1]))
+    points = staircase_of.curve(params, "CPC", 0.5, {3: nats - 1, 4: nats + 1})
     assert [row["estimate_nats"] for row in points] == [0.5, 2.5, 4.5, 7.0, 10.0, 20.0, 30.0, 42.0]
     assert [row["iteration"] for row in points] == [2, 4, 6, 8, 10, 12, 14, 16]
     assert [row["information_nats"] for row in points] == [2.0] * 4 + [4.0] * 4
-    ends = staircase_of.ends(params, "ML-CPC", 0.5, torch.stack([nats, 3 * nats]))
+    ends = staircase_of.ends(params, "ML-CPC", 0.5, {3: nats, 4: 3 * nats})
     assert [(row["estimate_nats"], row["std_nats"]) for row in ends] == [(14.0, 2.0), (84.0, 4.0)]
     over_seeds = [row[f"{name}_std_over_seeds_nats"] for row in ends for name in ("estimate", "std")]
     assert over_seeds == pytest.approx([98**0.5, 2**0.5, 84 / 2**0.5, 8**0.5])
+    assert [row["estimate_seed4_nats"] for row in ends] == [21.0, 126.0]
+    assert [row["std_seed3_nats"] for row in ends] == [1.0, 2.0]
     assert {row["ceiling_nats"] for row in ends} == {math.log(256)}
-    [alone] = {row["estimate_std_over_seeds_nats"] for row in staircase_of.ends(params, "CPC", 0.5, nats[None])}
+    [alone] = {row["estimate_std_over_seeds_nats"] for row in staircase_of.ends(params, "CPC", 0.5, {3: nats})}
     assert alone == "", "one seed tells nothing of others"
 
 
@@ -304,15 +307,17 @@ def test_a_row_of_conditional_has_mean_and_interval_over_seeds_of_its_own_share_
 
     by_share = [[4.0] * 3, [1.0, 2.0, 6.0], [5.0] * 3]
     nats = {"own": by_share, "uniform": [[0.0000123456, 0.0, 0.0]] * 3}
+    params = replace(params, seeds=[3, 4, 5])
     row = conditional_of.rows("cosine-slow-warm", params, {"unseen": nats, "trained on": nats})[4]
     assert (row["points"], row["method"], row["percent_closest"]) == ("trained on", "CNCE", 50)
     assert (row["score"], row["learning_rate"], row["warm_start"]) == ("cosine", 0.003, 0.3)
     assert (row["estimate_nats"], row["std_over_seeds_nats"]) == ("3", f"{7**0.5:.4g}")
     assert row["interval_nats"] == f"{4.302653 * (7 / 3) ** 0.5:.4g}", "Student's t of two degrees of freedom"
     assert row["uniform_nats"] == "4.115e-06", "as small as they are, not rounded to nothing"
+    assert (row["estimate_seed4_nats"], row["uniform_seed3_nats"]) == ("2", "1.235e-05")
     assert row["supremum_nats"] == "0.0002013"
     of_one_seed = {"own": [[4.0]] * 3, "uniform": [[0.0]] * 3}
-    row = conditional_of.rows("cosine", params, {"unseen": of_one_seed})[0]
+    row = conditional_of.rows("cosine", replace(params, seeds=[3]), {"unseen": of_one_seed})[0]
     assert (row["std_over_seeds_nats"], row["interval_nats"]) == ("", "")
 
 

@@ -31,7 +31,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     # The key has neither the number of seeds nor the other numbers of pairs: they change no result.
     results = tasks.run({key: replace(params, pairs=[key[0]], first_seeds=1) for key in keys})
     rows = [
-        row(params, method, nats, pairs, [results[pairs, seed]["nats"][method][place] for seed in seeds])
+        row(params, method, nats, pairs, {seed: results[pairs, seed]["nats"][method][place] for seed in seeds})
         for place, nats in enumerate(params.information)
         for method in ("InfoNCE", "EqCo")
         for pairs in params.pairs

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import torch
-
 from annulus.device.device import pick_device
 from annulus.files.results import write_table
 from annulus.running.workers import ResumableTasks
@@ -30,7 +28,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     tasks = ResumableTasks("staircase", follow, pick_device())
     results = tasks.run({(name, seed): one for seed in seeds for name in BOUNDS})
     runs = {
-        (name, alpha): torch.stack([results[name, seed]["nats"][place] for seed in seeds])
+        (name, alpha): {seed: results[name, seed]["nats"][place] for seed in seeds}
         for name in BOUNDS
         for place, alpha in enumerate(params.alphas)
     }

@@ -23,7 +23,7 @@ PATHS = ["images", "points"]
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     torch.set_num_threads(1)  # as the other parts' trials, so that the numbers do not depend on the cores
     trials = Trials(load_splits(paths.images))
-    spreads_by_point: dict[tuple[str, int], list[Spread]] = {}
+    spreads_by_point: dict[tuple[str, int], dict[int, Spread]] = {}
     states = []  # checkpoints of the trainings, until all numbers are written
     for seed in settings["seeds"]:
         trial = build_trial(settings["run"], seed)
@@ -37,8 +37,8 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
             [sampler] = values(choice, ["samplers.${sampler}"]).values()
             for k in settings["counts"]:
                 draws = generator(seed, "estimates", name, k, device=scores.device)
-                spread = spread_over_draws(scores, self_index, k, sampler, settings["repeats"], draws)
-                spreads_by_point.setdefault((name, k), []).append(spread)
+                spreads = spreads_by_point.setdefault((name, k), {})
+                spreads[seed] = spread_over_draws(scores, self_index, k, sampler, settings["repeats"], draws)
     rows = [row(*point, spreads) | {"scale": settings["scale"]} for point, spreads in spreads_by_point.items()]
     write_table(paths.points, rows)
     return Results({}, written=partial(let_go, states))

@@ -27,6 +27,7 @@ from annulus_lab.studies.estimators.estimators_params import ConditionalParams, 
 from annulus_lab.studies.estimators.spread import std_over_seeds
 from annulus_lab.studies.estimators.supremum import supremum
 from annulus_lab.studies.estimators.toys import SumOfGaussians, Toy
+from annulus_lab.studies.shared.outcomes import by_seed
 
 RunPoints = tuple[Float[Tensor, "r n dx"], Float[Tensor, "r n dy"]]  # x and y of several runs
 
@@ -178,6 +179,8 @@ def rows(name: str, params: ConditionalParams, by_points: Mapping[str, Any]) -> 
             **_spread("uniform_", nats["uniform"][place]),
             # It holds where the critic's own score ranks the points, not where a distance does.
             "supremum_nats": "" if variant.score == "distance" else digits(supremum(SumOfGaussians.RHO, percent / 100)),
+            **by_seed("estimate_nats", dict(zip(params.seeds, map(digits, nats["own"][place]), strict=True))),
+            **by_seed("uniform_nats", dict(zip(params.seeds, map(digits, nats["uniform"][place]), strict=True))),
         }
         for points, nats in by_points.items()
         for place, percent in enumerate(params.percents)

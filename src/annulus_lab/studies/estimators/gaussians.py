@@ -4,7 +4,7 @@ Source: Zhu et al. 2020, arXiv:2010.01929, Table 9.
 """
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from annulus_lab.studies.estimators.ensembles import Ensemble
 from annulus_lab.studies.estimators.estimators_params import GaussiansParams
 from annulus_lab.studies.estimators.spread import std_over_seeds
 from annulus_lab.studies.estimators.toys import CorrelatedGaussians
+from annulus_lab.studies.shared.outcomes import by_seed
 
 
 def estimates(params: GaussiansParams, key: tuple[int, int]) -> Mapping[str, Any]:
@@ -56,14 +57,15 @@ def estimates(params: GaussiansParams, key: tuple[int, int]) -> Mapping[str, Any
 
 
 def row(
-    params: GaussiansParams, method: str, nats: float, pairs: int, over_seeds: Sequence[float]
+    params: GaussiansParams, method: str, nats: float, pairs: int, estimates: Mapping[int, float]
 ) -> dict[str, Number]:
     bound = INFONCE if method == "InfoNCE" else eqco(params.eqco_alpha)
     return {
         "method": method,
         "information_nats": nats,
         "pairs": pairs,
-        "estimate_nats": statistics.fmean(over_seeds),
-        "std_over_seeds_nats": std_over_seeds(over_seeds),
+        "estimate_nats": statistics.fmean(estimates.values()),
+        "std_over_seeds_nats": std_over_seeds([*estimates.values()]),
         "ceiling_nats": bound.ceiling(pairs, pairs - 1),
+        **by_seed("estimate_nats", estimates),
     }

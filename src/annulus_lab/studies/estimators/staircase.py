@@ -4,7 +4,7 @@ Source: Song and Ermon 2020, arXiv:2007.09852, Figure 3.
 """
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -21,6 +21,7 @@ from annulus_lab.studies.estimators.ensembles import Ensemble
 from annulus_lab.studies.estimators.estimators_params import StaircaseParams
 from annulus_lab.studies.estimators.spread import std_over_seeds
 from annulus_lab.studies.estimators.toys import Staircase
+from annulus_lab.studies.shared.outcomes import by_seed
 
 BOUNDS = {"CPC": cpc, "ML-CPC": mlcpc}
 
@@ -63,11 +64,11 @@ def _critic(params: StaircaseParams) -> nn.Module:
 
 
 def curve(
-    params: StaircaseParams, name: str, alpha: float, nats: Float[Tensor, "seeds steps"]
+    params: StaircaseParams, name: str, alpha: float, nats: Mapping[int, Float[Tensor, "steps"]]
 ) -> list[dict[str, Number]]:
     """Points of the figure: each is the mean over seeds and over one stretch of steps."""
     width = params.steps_per_level // params.points
-    means = nats.mean(dim=0).view(-1, width).mean(dim=1).tolist()
+    means = torch.stack([*nats.values()]).mean(dim=0).view(-1, width).mean(dim=1).tolist()
     return [
         {
             "series": f"{name}, alpha {alpha:g}",
@@ -82,29 +83,36 @@ def curve(
 
 
 def ends(
-    params: StaircaseParams, name: str, alpha: float, nats: Float[Tensor, "seeds steps"]
+    params: StaircaseParams, name: str, alpha: float, nats: Mapping[int, Float[Tensor, "steps"]]
 ) -> list[dict[str, Number]]:
     """Rows of each level's last quarter: mean and standard deviation over steps, each with its spread over seeds."""
     ceiling = BOUNDS[name](alpha).ceiling(params.pairs, params.pairs - 1)
     rows = []
     for place, level in enumerate(params.information):
-        its = nats.view(len(nats), len(params.information), -1)[:, place].tolist()  # of each seed
-        last = [nats_of_seed[-(len(nats_of_seed) // 4) :] for nats_of_seed in its]
-        means, stds = map(statistics.fmean, last), map(statistics.pstdev, last)
+        its = {seed: steps.view(len(params.information), -1)[place].tolist() for seed, steps in nats.items()}
+        last = {seed: steps[-(len(steps) // 4) :] for seed, steps in its.items()}
+        means, stds = (
+            {seed: of(steps) for seed, steps in last.items()} for of in (statistics.fmean, statistics.pstdev)
+        )
         rows.append(
             {
                 "series": f"{name}, alpha {alpha:g}",
                 "bound": name,
                 "alpha": alpha,
                 "information_nats": level,
-                **_over_seeds("estimate", [*means]),
-                **_over_seeds("std", [*stds]),
+                **_over_seeds("estimate", means),
+                **_over_seeds("std", stds),
                 "ceiling_nats": ceiling,
-                "iterations": len(its[0]),
+                "iterations": params.steps_per_level,
+                **by_seed("estimate_nats", means),
+                **by_seed("std_nats", stds),
             }
         )
     return rows
 
 
-def _over_seeds(name: str, nats: Sequence[float]) -> dict[str, Number]:
-    return {f"{name}_nats": statistics.fmean(nats), f"{name}_std_over_seeds_nats": std_over_seeds(nats)}
+def _over_seeds(name: str, nats: Mapping[int, float]) -> dict[str, Number]:
+    return {
+        f"{name}_nats": statistics.fmean(nats.values()),
+        f"{name}_std_over_seeds_nats": std_over_seeds([*nats.values()]),
+    }

@@ -1,6 +1,6 @@
 """Information estimates with a frozen encoder: bias and variance over draws of the negatives."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import torch
 from jaxtyping import Float, Int
@@ -13,7 +13,7 @@ from annulus.training.loop import Training
 from annulus.views.recipe import augment
 from annulus_lab.studies.estimators.spread import Spread
 from annulus_lab.studies.shared.information import class_balanced_rows
-from annulus_lab.studies.shared.outcomes import with_interval
+from annulus_lab.studies.shared.outcomes import by_seed, with_interval
 
 
 @torch.no_grad()
@@ -35,9 +35,11 @@ def score(training: Training, queries: int, seed: int) -> tuple[Float[Tensor, "q
     return critic(method.encoder(views), bank.rows).table, self_index.to(device)
 
 
-def row(series: str, k: int, seeds: Sequence[Spread]) -> dict[str, Number]:
-    """Row of means over seeds with their intervals."""
-    cells: dict[str, Number] = {"series": series, "k": k, "seeds": len(seeds)}
-    for name, values in zip(Spread._fields, zip(*seeds, strict=True), strict=True):
+def row(series: str, k: int, spreads: Mapping[int, Spread]) -> dict[str, Number]:
+    """Row of means over seeds with their intervals, and the numbers of each seed."""
+    cells: dict[str, Number] = {"series": series, "k": k, "seeds": len(spreads)}
+    seeds: dict[str, Number] = {}
+    for name, values in zip(Spread._fields, zip(*spreads.values(), strict=True), strict=True):
         cells |= with_interval(f"{name}_nats", over_seeds(values))
-    return cells
+        seeds |= by_seed(f"{name}_nats", dict(zip(spreads, values, strict=True)))
+    return cells | seeds

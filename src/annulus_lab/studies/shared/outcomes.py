@@ -53,7 +53,7 @@ def with_interval(name: str, interval: Interval) -> dict[str, Number]:
     return {name: interval.mean, f"{stem}_interval_{unit}": "" if interval.half is None else interval.half}
 
 
-def by_seed(name: str, values: Mapping[int, float]) -> dict[str, Number]:
+def by_seed(name: str, values: Mapping[int, Number]) -> dict[str, Number]:
     """Number of each seed, with `seedN` before the unit: claims compare any two rows in pairs of a seed."""
     stem, _, unit = name.rpartition("_")
     return {f"{stem}_seed{seed}_{unit}": value for seed, value in values.items()}
