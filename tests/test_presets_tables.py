@@ -1,5 +1,6 @@
 """Commands of every row of the papers' tables: none is silently absent, and each selects what its row prints."""
 
+import json
 import shlex
 from itertools import pairwise
 
@@ -208,9 +209,36 @@ def test_hours_on_an_h200_follow_from_the_timed_steps(steps, trained):
 def test_hours_of_a_detector_are_its_iterations_times_detectron2s_seconds(presets):
     row = presets.rows["infomin.table5b/MoCo"]
     assert hours.detector_hours(presets.root, row) == pytest.approx(180_000 * 0.345 / 3600)
-    assert hours.detector_hours(presets.root, presets.rows["infomin.table11a/InfoMin Aug."]) is None
+    cascade = hours.detector_hours(presets.root, presets.rows["infomin.table11a/InfoMin Aug."])
+    assert cascade == pytest.approx(90_000 * (0.340 + 0.317 - 0.261) / 3600), (
+        "Cascade R-CNN adds to R101 what it adds to R50"
+    )
     eqco = hours.detector_hours(presets.root, presets.rows["eqco.table8/SiMo"])
     assert eqco == pytest.approx(12 * 118_287 / 16 * 0.345 / 3600, rel=1e-3), "twelve epochs of COCO"
+
+
+def test_hours_of_studies_with_networks_of_their_own_are_those_of_all_seeds(steps, presets):
+    stated_params(steps / "params.yaml")
+    (steps / "stages").symlink_to(ROOT / "stages")
+    toy, digit, all_digits, views = (
+        presets.rows[name]
+        for name in (
+            "ring.table5/True",
+            "infomin.table1/digit",
+            "infomin.table1/Supervised",
+            "infomin.table2/raw input",
+        )
+    )
+    assert hours.study_time(steps, toy) is hours.study_time(steps, digit) is None
+    timed = {"conditional_hours": 2.5, "sharing_hours": 3.0, "supervised_hours": 1.0, "processor": "P"}
+    (steps / hours.PAPER_STUDIES).write_text(json.dumps(timed))
+    assert hours.study_time(steps, toy) == ("2.5", "one core of P", f"the stage conditional ({hours.PAPER_STUDIES})")
+    assert hours.study_time(steps, digit).hours == "28", "seven seeds of a sharing and of the supervised network"
+    assert hours.study_time(steps, all_digits).hours == "154"
+    assert hours.study_time(steps, views).of.startswith("3 seeds of 15 views and 3 networks")
+    ratio = multiply_adds("resnet50_x2", "imagenet", 96) / multiply_adds("resnet18", "cifar", 32)
+    one = 200 * 104_500 / 256 * 2 * (10 + 10 + 4 * ratio) / 1000 / 3600  # the host's time for the two smaller networks
+    assert hours.study_time(steps, views).hours == f"at least {3 * 15 * one:.0f}"
 
 
 def test_the_commands_of_a_detector_train_its_encoders_first(capsys, checkout):
@@ -246,7 +274,8 @@ def test_the_commands_of_a_table_are_at_the_papers_scale_and_name_what_is_not_kn
     commands = table_commands(checkout)
     assert commands["ring.table1a"].line == "annulus preset ring.table1a/IR --scale paper"
     assert commands["ring.table1b"].line == "annulus preset ring.table1b/IR"
-    assert commands["infomin.table11a"].hours.endswith(" h of an NVIDIA H200 and a detector's, not known")
+    assert commands["infomin.table11a"].hours.endswith(" h of an NVIDIA H200 and about 9.9 h of 8 NVIDIA V100")
+    assert commands["mutualinfo.table3"].hours.endswith(" h of one core of Intel(R) Xeon(R) Processor")
     assert commands["infomin.table12a"].hours.endswith(" h of an NVIDIA H200 and about 17 h of 8 NVIDIA V100")
     assert (commands["infomin.table12a"].count, commands["infomin.table12a"].without) == (1, 1)
 

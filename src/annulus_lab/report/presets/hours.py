@@ -10,23 +10,36 @@ A preset without a timed run and with another network has no hours. Rows of the 
 
 import csv
 import io
+from itertools import product
+from math import isnan, nan
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from annulus.errors import InputError
 from annulus.files.regular import read_text
 from annulus.files.results import read_metrics
 from annulus_lab.config.all_params import AllParams
-from annulus_lab.report.presets.h200 import PretrainingTime, estimate
+from annulus_lab.report.presets.h200 import STEPS, PretrainingTime, estimate
 from annulus_lab.report.presets.preset import Preset, Presets
-from annulus_lab.report.presets.tables import TablePresets, TableRow, study_of
+from annulus_lab.report.presets.tables import SCALE, TablePresets, TableRow, study_of
 from annulus_lab.studies.detection.tasks import detector_settings
+from annulus_lab.studies.shared.study import Study
+from annulus_lab.studies.view_learning.view_learning_study import ViewLearningParams
 
 LOOKS = "metrics/searches/cifar10_algorithms.csv"
 BENCHMARKS = "metrics/benchmarks"
+PAPER_STUDIES = f"{BENCHMARKS}/paper_studies.json"
 H200, V100 = "an NVIDIA H200", "8 NVIDIA V100"
 CIFAR_IMAGES = 50_000  # training images of CIFAR-10
+
+
+class StudyTime(NamedTuple):
+    """Hours of all seeds in sequence, in words, the machine, and what they are of with the source."""
+
+    hours: str
+    machine: str
+    of: str
 
 
 def hours(root: Path, presets: Presets, preset: Preset) -> str:
@@ -65,7 +78,9 @@ def hours_of_row(root: Path, tables: TablePresets, row: TableRow) -> list[str]:
         case "distillation":
             lines.append(_students(root, row))
         case str() if row.row is None:
-            lines.append(f"hours: not known; the study {row.study} was not timed at scale: paper")
+            time = study_time(tables.root, row)
+            unknown = f"hours: not known; the study {row.study} was not timed at scale: {SCALE}"
+            lines.append(unknown if time is None else f"hours: {time.hours} on {time.machine}: {time.of}")
     return lines
 
 
@@ -75,11 +90,9 @@ def pretraining(root: Path, tables: TablePresets, row: TableRow) -> PretrainingT
 
 
 def detector_hours(root: Path, row: TableRow) -> float | None:
-    """Hours of a row's detectors around one encoder on eight V100; None where the row has none, or no time."""
+    """Hours of a row's detectors around one encoder on eight V100; None where the row has none."""
     tasks = [stage.partition("@")[2] for stage in row.stages] if row.study == "detection" else []
-    if not tasks or not row.seconds.keys() >= {*tasks}:
-        return None
-    return sum(_iterations(root, row, task) * row.seconds[task] for task in tasks) / 3600
+    return None if not tasks else sum(_iterations(root, row, task) * row.seconds[task] for task in tasks) / 3600
 
 
 def _iterations(root: Path, row: TableRow, task: str) -> int:
@@ -90,8 +103,6 @@ def _iterations(root: Path, row: TableRow, task: str) -> int:
 
 def _detector(root: Path, row: TableRow, task: str) -> str:
     """Hours of a task's detectors by Detectron2's own times."""
-    if task not in row.seconds:
-        return f"hours of {task}: not known; Detectron2's model zoo has no time of this detector"
     iterations, seconds = _iterations(root, row, task), row.seconds[task]
     return (
         f"hours of {task}: about {two_digits(iterations * seconds / 3600)} on {V100} for each encoder and seed "
@@ -111,6 +122,46 @@ def _students(root: Path, row: TableRow) -> str:
         f"hours: {two_digits(seeds * hours)} on {timed['threads']} cores of {timed['processor']}: {seeds} seeds, "
         f"{two_digits(hours)} h each ({len(minutes)} students with a contrastive loss, {BENCHMARKS}/distillation.json)"
     )
+
+
+def study_time(root: Path, row: TableRow) -> StudyTime | None:
+    """Time of a row that a study runs from its own settings alone; None for other rows, and where nothing was timed."""
+    if row.row is not None or row.study in (None, "detection", "distillation"):
+        return None
+    if row.study == "view_learning":
+        return _views(root)
+    study, timed = study_of(root, str(row.study)), _metrics(root / PAPER_STUDIES)
+    seeds = len(study.params.seeds)
+    if row.study == "moving_digits":
+        sharings = len(row.study_changes.get("training.sharings", study.content["training"]["sharings"]))
+        of = f"{seeds} seeds of {sharings} sharing{'s' * (sharings > 1)} and of the supervised network"
+        hours = seeds * (sharings * timed.get("sharing_hours", nan) + timed.get("supervised_hours", nan))
+    else:
+        of, hours = f"the stage {row.stages[0]}", timed.get(f"{row.stages[0]}_hours", nan)
+    return (
+        None
+        if isnan(hours)
+        else StudyTime(two_digits(hours), f"one core of {timed['processor']}", f"{of} ({PAPER_STUDIES})")
+    )
+
+
+def _views(root: Path) -> StudyTime | None:
+    """Time of the encoders of all learned views, which are trained on STL-10."""
+    study = Study(root / "params.yaml", root / "stages" / "view_learning" / "params.yaml", SCALE)
+    own = study.read(ViewLearningParams)
+    spaces = [str(generator["space"]) for generator in own.generators.values()]
+    views = [*spaces, *dict.fromkeys(spaces)]  # and the raw channels of each space
+    backbones = list(study.value_at_scale(own.backbones, "backbones"))
+    variants = (
+        study.variant("views", {"split": space, "backbone": backbone}, own.seeds[0])
+        for space, backbone in product(views, backbones)
+    )
+    seconds = [timing.seconds for timing in (estimate(root, variant) for variant in variants) if timing is not None]
+    if not seconds:
+        return None
+    of = f"{len(own.seeds)} seeds of {len(views)} views and {len(backbones)} networks "
+    of += f"(pretraining alone, estimated as that of other rows, {STEPS})"
+    return StudyTime(f"at least {two_digits(len(own.seeds) * sum(seconds) / 3600)}", H200, of)
 
 
 def _timed_runs(root: Path, presets: Presets, preset: Preset) -> tuple[float, str, str] | None:

@@ -11,11 +11,20 @@ from annulus_lab.report.claims.verdicts import VERDICTS, Verdict
 from annulus_lab.report.papers.comparison import Comparison
 from annulus_lab.report.papers.tables import setting_of
 from annulus_lab.report.presets.h200 import STEPS
-from annulus_lab.report.presets.hours import H200, V100, detector_hours, pretraining, two_digits
+from annulus_lab.report.presets.hours import (
+    H200,
+    PAPER_STUDIES,
+    V100,
+    detector_hours,
+    pretraining,
+    study_time,
+    two_digits,
+)
 from annulus_lab.report.presets.tables import SCALE, TablePresets, TableRow
 
 SIZES = ("held", "refuted", "undecided")
-READ = ("params.yaml", "stages/algorithms/params.yaml", "stages/detection/params.yaml", STEPS)
+STUDIES = ("algorithms", "detection", "estimators", "moving_digits", "view_learning")
+READ = ("params.yaml", *(f"stages/{study}/params.yaml" for study in STUDIES), STEPS, PAPER_STUDIES)
 _kept: dict[tuple[str, ...], dict[str, "Commands"]] = {}  # by the content of `READ`; a report asks more than once
 
 
@@ -124,8 +133,8 @@ def _commands(root: Path, presets: TablePresets, rows: Sequence[TableRow]) -> Co
         parts.append(f"at least {two_digits(seeds * timing.seconds / 3600)} h of {H200}")
     if detector is not None:
         parts.append(f"about {two_digits(detector)} h of {V100}")
-    elif ready[0].study == "detection":
-        parts.append("a detector's, not known")
+    if (time := study_time(root, ready[0])) is not None:
+        parts.append(f"{time.hours} h of {time.machine}")
     first = ready[0].name
     scale = SCALE if first in presets.main.all else None
     return Commands(first, len(ready), len(rows) - len(ready), " and ".join(parts) or "hours not known", scale)
