@@ -14,7 +14,8 @@ from annulus.encoders.extract import extract
 from annulus.encoders.features import Features
 from annulus.errors import InputError
 from annulus.evals.iou import confusion, iou, mean_iou, pixel_accuracy
-from annulus.evals.segmentation import Decoder, SegmentationSettings, centre_masks, segment
+from annulus.evals.segmentation import Decoder, centre_masks, segment
+from annulus.evals.segmentation_settings import SegmentationSettings
 from annulus.files.images import IGNORED, ImageSet
 from annulus.files.store import Resident
 

@@ -8,7 +8,8 @@ from settings import CPU, SMALL, load, stripes
 
 from annulus.encoders.extract import extract
 from annulus.errors import InputError
-from annulus.evals.segmentation import SegmentationSettings, segment
+from annulus.evals.segmentation import segment
+from annulus.evals.segmentation_settings import SegmentationSettings
 from annulus.files.images import ImageSet, save_images
 from annulus_lab.config.resolved import RUN, resolved
 from annulus_lab.studies.shared import runs as module

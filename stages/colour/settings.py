@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from annulus.evals.segmentation import SegmentationSettings
+from annulus.evals.segmentation_settings import SegmentationSettings
 from annulus.settings import Section, Steps
 from annulus_lab.config.params import Names, kinds, plain
 from annulus_lab.config.resolved import IMAGES, RUN, resolved

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from annulus.evals.segmentation import SegmentationSettings
+from annulus.evals.segmentation_settings import SegmentationSettings
 from annulus.files.results import write_table
 from annulus_lab.config.params import filled
 from annulus_lab.pipeline.stage import Results, run_resolved

@@ -7,11 +7,9 @@ import logging
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
 
 import torch
 import torch.nn.functional as F
-from annotated_types import Ge, Le
 from jaxtyping import Float, Int64, UInt8
 from torch import Tensor, nn
 
@@ -19,10 +17,10 @@ from annulus.device.rng import derive, first_weights, generator
 from annulus.encoders.features import Features
 from annulus.errors import InputError
 from annulus.evals.iou import confusion, iou, mean_iou, pixel_accuracy
+from annulus.evals.segmentation_settings import SegmentationSettings
 from annulus.files.images import IGNORED, ImageSet, Masks
 from annulus.files.results import Number
 from annulus.optim.torch_optimizers import Adam
-from annulus.settings import Rate, Rows, Section, Steps
 from annulus.views.crop import center_crop
 
 log = logging.getLogger("annulus")
@@ -77,16 +75,6 @@ def centre_masks(images: ImageSet, view_size: int) -> Masks:
     if images.masks is None:
         raise InputError("these images have no classes of their pixels; segment a data set that has: objects or nyu")
     return center_crop(images.masks[:, None], view_size)[:, 0]
-
-
-@dataclass(frozen=True, kw_only=True)
-class SegmentationSettings(Section):
-    """Settings of a decoder of frozen feature maps. `width`: channels of its two convolutions."""
-
-    width: Annotated[int, Ge(1), Le(4096)]
-    epochs: Steps
-    batch_size: Rows
-    learning_rate: Rate
 
 
 def segment(

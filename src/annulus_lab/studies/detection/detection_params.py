@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Le, Len, MinLen
 
 from annulus.errors import InputError
-from annulus.evals.segmentation import SegmentationSettings
+from annulus.evals.segmentation_settings import SegmentationSettings
 from annulus.settings import Decay, Fraction, Positive, Rate, Section, Share, Steps, Width
 
 Pixels = Annotated[int, Ge(1), Le(2**13)]  # pixels

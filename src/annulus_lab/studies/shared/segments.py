@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Self
 
 from annulus.encoders.extract import extract
-from annulus.evals.segmentation import SegmentationSettings, centre_masks, segment
+from annulus.evals.segmentation import centre_masks, segment
+from annulus.evals.segmentation_settings import SegmentationSettings
 from annulus.files.images import load_images
 from annulus.files.results import Number
 from annulus.running.checkpoint import hash_files
