@@ -37,8 +37,6 @@ WITHOUT_SEEDS = {
     "cifar10_negatives/eqco-moco.csv",
     "cifar10_negatives/eqco-simo-256.csv",
     "cifar10_negatives/estimates.csv",
-    "cifar10_negatives/moco-queue.csv",
-    "cifar10_negatives/simo-alpha.csv",
     "cifar10_negatives/stability.csv",
     "cifar10_view_learning/points.csv",
     "colour/spaces.csv",
