@@ -173,6 +173,26 @@ def test_a_study_with_images_of_its_own_names_them_as_its_scale_changes_them(tmp
         assert read_setting(table, "taught/a.csv", {"scale": scale}) == PaperSetting(dataset, scale)
 
 
+def test_rows_name_the_set_that_their_series_has_and_what_else_they_were_measured_on(tmp_path):
+    table = Metrics(tmp_path)
+    for name, content in (
+        ("distance", "sets: {large: {demo: {}}, first: {demo: {dataset: shapes}}}\ndefaults: {dataset: mosaics}\n"),
+        ("detection", "tasks: {coco: {kind: masks}, voc: {kind: voc}}\nscenes: {roots: {coco: null, voc: data/v}}\n"),
+        ("moving_digits", "world: {digits: data/mnist_images, grounds: data/stl10_images}\n"),
+    ):
+        (tmp_path / "stages" / name).mkdir(parents=True)
+        (tmp_path / "stages" / name / "params.yaml").write_text(f"study: {name}\nof: {name}\nscale: demo\n" + content)
+    offsets, tasks = [{"series": "shapes"}, {"series": "mosaics"}], [{"dataset": "fog", "task": "coco"}]
+    assert read_setting(table, "distance/a.csv", offsets[0]).dataset == "shapes"
+    assert read_setting(table, "distance/a.csv", *offsets).dataset == "shapes, mosaics"
+    assert read_setting(table, "distance/a.csv", {"series": "other"}).dataset == "mosaics", "the first of the sets"
+    found = read_setting(table, "detection/a.csv", *tasks, tasks[0] | {"task": "voc"})
+    assert str(found) == "trained on fog, measured on drawn scenes, Pascal VOC 2007, demo"
+    assert found.data == {"fog", "drawn scenes", "pascal voc 2007"}
+    assert read_setting(table, "transfer/a.csv", {"target": "mnist", "scale": "demo"}).measured_on == ("mnist",)
+    assert read_setting(table, "moving_digits/a.csv", {"scale": "paper"}).dataset == "Colorful-Moving-MNIST"
+
+
 def test_a_study_has_what_it_takes_from_another_and_an_edited_file_says_nothing_of_its_numbers(tmp_path):
     stages, table = tmp_path / "stages", Metrics(tmp_path)
     for name, content in (

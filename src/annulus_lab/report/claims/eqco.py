@@ -118,7 +118,11 @@ CLAIMS = [
         where=["eqco.table1"],
         size=lambda gain: gain.near(0, -0.1),
         dataset=["ImageNet"],
-        values={"gain": cifar10_gain("linear-scaling", series=["batches of 64", "batches of 128"], by=["series"])},
+        values={
+            "gain": cifar10_gain(
+                "linear-scaling", series=["batches of 64", "batches of 128"], by=["series"], smallest=0.1
+            )
+        },
     ),
     Claim(
         "eqco.bound-in-training",
@@ -238,8 +242,8 @@ CLAIMS = [
         lambda gain, beyond: (gain.max() > 0) & (beyond < gain.max()),
         where=["eqco.table5"],
         values={
-            "gain": cifar10_gain("simo-alpha", value=[256, 4096], by=["value"]),
-            "beyond": cifar10_gain("simo-alpha", value=65536),
+            "gain": cifar10_gain("simo-alpha", value=[256, 4096], by=["value"], smallest=0.1),
+            "beyond": cifar10_gain("simo-alpha", value=65536, smallest=0.1),
         },
     ),
     Claim(

@@ -289,7 +289,7 @@ CLAIMS = [
         where=["mutualinfo.table1", "mutualinfo.table5"],
         size=lambda gain: gain.near(0.2, 0.2, 3.5),
         dataset=["CIFAR10"],
-        values={"gain": gain_here(method=["BALL", "RING", "CAVE"], by=["method"])},
+        values={"gain": gain_here(method=["BALL", "RING", "CAVE"], by=["method"], smallest=0.2)},
     ),
     Claim(
         "mutualinfo.ring-beats-cave",
@@ -355,9 +355,11 @@ CLAIMS = [
         dataset=["CIFAR10"],
         values={
             "gain": paired_gain(
-                row=["BALL+s-neigh+anneal", "BALL-Lab+s-neigh+anneal", "RING+s-neigh+anneal"], by=["row"]
+                row=["BALL+s-neigh+anneal", "BALL-Lab+s-neigh+anneal", "RING+s-neigh+anneal"],
+                by=["row"],
+                smallest=0.2,
             ),
-            "ring_lab_gain": paired_gain(row="RING-Lab+s-neigh+anneal", base="RING-Lab+anneal"),
+            "ring_lab_gain": paired_gain(row="RING-Lab+s-neigh+anneal", base="RING-Lab+anneal", smallest=0.2),
         },
     ),
     Claim(

@@ -69,7 +69,7 @@ class MetricColumn:
                 ]
             else:
                 value = ClaimNumber(value, half, smallest, seeds[0])
-        return value, read_setting(metrics, self.file, metrics.matching(self.file, self.where)[0])
+        return value, read_setting(metrics, self.file, *metrics.matching(self.file, self.where))
 
     def keys(self, metrics: Metrics, tables: Mapping[str, Comparison]) -> tuple[str, list[str]]:
         """What tells the numbers of a list apart: the names of the columns, and of each number their values.

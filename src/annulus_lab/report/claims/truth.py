@@ -22,9 +22,9 @@ from typing import Literal, NamedTuple
 from annulus.evals.intervals import over_seeds
 
 ROUNDING = 1e-9  # of differences of printed numbers
-# Points of accuracy, and of average precision: no paper's table calls a smaller difference a gain.
+# Points: a convention of this project. A claim whose printed effect is smaller has that one in its place.
 SMALLEST_EFFECT = 0.5
-SMALLEST_PRECISION = 0.2  # boxes in mutualinfo Table 4
+SMALLEST_PRECISION = 0.2  # of average precision: the smallest printed gain of boxes, in mutualinfo Table 4
 
 
 class ClaimNumber(NamedTuple):

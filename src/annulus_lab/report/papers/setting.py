@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,6 +16,8 @@ from annulus_lab.studies.shared.study import study_content
 
 # What studies that draw their data draw.
 DRAWN = {"estimators": "drawn numbers", "moving_digits": "moving digits", "spirals": "drawn spirals"}
+# The data of a detection task, by its kind of annotations, where its pictures are not drawn.
+DETECTED = {"masks": "COCO", "keypoints": "COCO", "voc": "Pascal VOC 2007", "lvis": "LVIS"}
 ROOTS = (("datasets.folder.root",), ("settings", "root"))  # of a folder's images, in a study of trainings, and others
 
 
@@ -29,11 +31,20 @@ class PaperSetting:
     seeds: int | None = None
     machine: str | None = None
     drawn: str | None = None  # what a study draws that has no data set
+    measured_on: tuple[str, ...] = ()  # other data than the encoders were trained on
+
+    @property
+    def data(self) -> frozenset[str]:
+        """Plain names of the data sets of training and measurement; an empty one where none is known."""
+        return frozenset(map(plain, ((self.dataset or ""), *self.measured_on)))
 
     def __str__(self) -> str:
         epochs = None if self.epochs is None else f"{self.epochs} epoch{'s' if self.epochs != 1 else ''}"
         seeds = None if self.seeds is None else f"{self.seeds} seed{'s' if self.seeds != 1 else ''}"
-        return ", ".join(part for part in (self.dataset or self.drawn, self.scale, epochs, seeds, self.machine) if part)
+        data = self.dataset or self.drawn
+        if self.measured_on:
+            data = f"trained on {data}, measured on {', '.join(self.measured_on)}"
+        return ", ".join(part for part in (data, self.scale, epochs, seeds, self.machine) if part)
 
     def is_papers(self, pretrain: Mapping[str, Any] | None) -> bool:
         """Whether numbers of this setting can be subtracted from those of a paper: its data set, its scale, and where
@@ -49,12 +60,14 @@ class PaperSetting:
 
 
 def plain(name: str | None) -> str:
-    """A data set's name without what papers, settings and folders write differently: CIFAR-10 is cifar10_images."""
+    """A data set's name as papers, settings and folders all have it: CIFAR-10 is cifar10_images."""
     return (name or "").lower().replace("-", "").partition("_")[0]
 
 
-def read_setting(metrics: Metrics, name: str, row: Mapping[str, Cell] | None = None) -> PaperSetting:
-    """How the numbers of a file were made: by its own columns or fields, else by its study's params.yaml."""
+def read_setting(metrics: Metrics, name: str, *rows: Mapping[str, Cell]) -> PaperSetting:
+    """How the numbers of a file, or of some of its rows, were made: by its own columns or fields, else by its study's
+    params.yaml. Rows may differ in their data alone.
+    """
     study = name.split("/")[0]
     if study in ("main", "summary.json", "summary.csv"):  # a column `epochs` there may be the probe's
         stated = _stated(metrics.root / "params.yaml")
@@ -62,20 +75,21 @@ def read_setting(metrics: Metrics, name: str, row: Mapping[str, Cell] | None = N
         epochs = _count(_at(stated, "scales", scale, "pretrain", "epochs"))
         count = len(seeds) if isinstance(seeds, list) else None
         return PaperSetting(_text(stated.get("dataset")), scale, epochs, count, processors(metrics))
-    own = row if row is not None else metrics.values(name) if name.endswith(".json") else metrics.rows(name)[0]
+    own = rows[0] if rows else metrics.values(name) if name.endswith(".json") else metrics.rows(name)[0]
     if study == "benchmarks":
         return PaperSetting(machine=str(own.get("processor", "")) or None)
     stated = stated_of(metrics.root / f"stages/{study}/params.yaml")
     # A study runs every variant with each seed, or a row says how many it took.
-    seeds = stated.get("seeds") if "defaults" in stated or row is not None else None
+    seeds = stated.get("seeds") if "defaults" in stated or rows else None
     # What is drawn or computed at every scale alike has no scale in its file, and none of the study's of today.
     scale = _text(own.get("scale")) or (None if study in DRAWN else _text(stated.get("scale")))
     return PaperSetting(
-        dataset=_own_dataset(own) or _dataset(stated, scale),
+        dataset=_joined(_own_dataset(row) or _dataset(stated, scale, row) for row in rows or [own]),
         scale=scale,
         epochs=_count(own.get("epochs")),
         seeds=_count(own.get("seeds", len(seeds) if isinstance(seeds, list) else None)),
         drawn=DRAWN.get(study),
+        measured_on=tuple(dict.fromkeys(on for row in rows or [own] if (on := _measured_on(stated, scale, row)))),
     )
 
 
@@ -98,18 +112,44 @@ def _own_dataset(own: Mapping[str, Cell]) -> str | None:
     return None if name == "folder" else name
 
 
-def _dataset(stated: Mapping[str, Any], scale: str | None) -> str | None:
-    """The data set that a study trains on: as its scale changes its defaults, and the first of its sets both.
+def _joined(names: Iterable[str | None]) -> str | None:
+    return ", ".join(dict.fromkeys(name for name in names if name)) or None
 
-    One of the user's own images has the name of their folder.
+
+def _dataset(stated: Mapping[str, Any], scale: str | None, row: Mapping[str, Cell]) -> str | None:
+    """The data set that a study trains on: as its scale changes its defaults, and one of its sets both: that of the
+    row's series, or the first.
+
+    One of the user's own images has the name of their folder. Moving digits are those of the paper if digits and
+    backgrounds are of its folders.
     """
+    world = stated.get("world")
+    if isinstance(world, dict):
+        folders = [plain(Path(str(world[key])).name) for key in ("digits", "grounds") if world.get(key)]
+        return "Colorful-Moving-MNIST" if folders == ["mnist", "stl10"] else None
     sets = stated.get("sets")
-    first = next(iter(sets.values()), None) if isinstance(sets, dict) else None
+    changes = [_at(own, scale) for own in sets.values()] if isinstance(sets, dict) else [None]
+    names = [_chosen(stated, scale, own) for own in changes]
+    series = _text(row.get("series"))
+    return series if series in names else names[0]
+
+
+def _chosen(stated: Mapping[str, Any], scale: str | None, changes: object) -> str | None:
+    """The data set where a set changes those of the scale."""
     scaled = _at(stated, "scales", scale)
-    choices = [_at(first, scale), scaled, _at(scaled, "images"), stated.get("defaults"), stated.get("images")]
+    choices = [changes, scaled, _at(scaled, "images"), stated.get("defaults"), stated.get("images")]
     name = next(filter(None, (_text(_at(choice, "dataset")) for choice in choices)), None)
     root = next(filter(None, (_text(_at(choice, *keys)) for choice in choices for keys in ROOTS)), None)
     return Path(root).name if name == "folder" and root else name
+
+
+def _measured_on(stated: Mapping[str, Any], scale: str | None, row: Mapping[str, Cell]) -> str | None:
+    """Other data than the encoders': the target of a transfer, or the scenes of a detection task."""
+    task = _at(stated, "tasks", row.get("task"))
+    if task is None:
+        return _text(row.get("target"))
+    folders = (_at(choice, "scenes", "roots", row.get("task")) for choice in (_at(stated, "scales", scale), stated))
+    return DETECTED[_at(task, "kind")] if next(filter(None, folders), None) else "drawn scenes"
 
 
 def processors(metrics: Metrics) -> str | None:
