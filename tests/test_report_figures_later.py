@@ -16,7 +16,7 @@ ROWS = [
     row("IR", 0.0, 0.0, "base", "base"),
     row("oracle", 0.5, 1.0, knn_verdict="within noise (could see 1 points)"),
     row("HCL", -0.25, 2.0),
-    row("DCL cold", 5.0, 5.0),  # its base is another
+    row("HCL warm", 5.0, 5.0),  # its base is another
 ]
 
 

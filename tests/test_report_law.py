@@ -16,7 +16,7 @@ from annulus_lab.report.figures.law import (
     law,
     with_controls,
 )
-from annulus_lab.report.figures.law_correlations import Point, at_one_temperature, separation
+from annulus_lab.report.figures.law_correlations import Point, of_gain_with, separation
 
 WEIGHTS = {0.05: 96.0, 0.2: 48.0}
 
@@ -144,11 +144,14 @@ def test_controls_have_the_temperature_of_their_file_and_hcl_s_negatives_a_lower
     of_law = [Point(0.0, 96.0, 0.05), Point(1.0, 48.0, 0.2)]
     every = [*of_law, *own]
     at_one = [point for point in every if point.temperature == 0.2]
+    hcl = own_negatives[: 2 * sum(part.hcl for part in CONTROLS.values())]  # the first of the controls
     assert with_controls([file("ring")], files) == (
         f"With the controls: {separation(every)}. With the temperature of HCL's negatives, t/(1 + beta): "
         f"{separation([*of_law, *own_negatives])}. The same without law's own points: {separation(own_negatives)}. "
-        f"Over the {len(at_one)} points at temperature 0.2, the gain's rank correlation with the weight is "
-        f"{at_one_temperature(at_one)}"
+        f"Over the {len(hcl)} rings under HCL alone, where the two temperatures differ, that of the negatives has the "
+        f"rank correlation {of_gain_with('temperature', hcl)} with the gain. "
+        f"Over the {len(at_one)} points at temperature 0.2, the gain's with the weight is "
+        f"{of_gain_with('weight_percent', at_one)}"
     )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import pearsonr, rankdata, spearmanr
 
-from annulus_lab.report.figures.law_correlations import Point, at_one_temperature, partial, separation, spearman
+from annulus_lab.report.figures.law_correlations import Point, of_gain_with, partial, separation, spearman
 
 
 def residuals(values, fixed):
@@ -44,9 +44,10 @@ def test_a_correlation_of_ranks_is_scipy_s_with_ties_too():
 def test_at_one_temperature_the_gain_follows_the_weight_or_does_not():
     random = np.random.default_rng(5)
     weights = random.uniform(size=20)
-    follows = at_one_temperature([Point(-weight + random.normal(scale=0.1), weight, 0.2) for weight in weights])
+    points = [Point(-weight + random.normal(scale=0.1), weight, 0.2) for weight in weights]
+    follows = of_gain_with("weight_percent", points)
     assert -1 <= follows.low < follows.value < follows.high < -0.5
-    differs = at_one_temperature([Point(random.normal(), weight, 0.2) for weight in weights])
+    differs = of_gain_with("weight_percent", [Point(random.normal(), weight, 0.2) for weight in weights])
     assert differs.low < 0 < differs.high
 
 
@@ -68,4 +69,4 @@ def test_points_that_cannot_be_told_apart_are_refused(points):
     with pytest.raises(ValueError, match="points that differ too little"):
         separation(points)
     with pytest.raises(ValueError, match="points that differ too little"):
-        at_one_temperature([point._replace(gain=1) for point in points])
+        of_gain_with("weight_percent", [point._replace(gain=1) for point in points])

@@ -54,6 +54,12 @@ class Claim:
         """The numbers that the rules need."""
         return list(dict.fromkeys(name for rule in self.rules for name in inspect.signature(rule).parameters))
 
+    @property
+    def of_images(self) -> bool:
+        """False for theorems, timings, and numbers that are computed or drawn."""
+        studies = {selector.file.partition("/")[0] for selector in self.values.values()}
+        return not (studies <= {"estimators", "spirals", "benchmarks"} and (studies or self.tested))
+
     def truth(self, rule: Rule, numbers: Mapping[str, Value]) -> Truth:
         """Truth of one of the rules for these numbers.
 

@@ -66,6 +66,7 @@ class Verdict:
     own: bool = False
     ours: bool = False
     directed: bool = True  # not a claim about printed numbers alone
+    of_images: bool = True  # not of numbers that are computed or drawn
 
     @property
     def sized(self) -> str | None:
@@ -130,6 +131,7 @@ def verdict(claim: Claim, metrics: Metrics, tables: Mapping[str, Comparison]) ->
         own=sized and all(map(claim.is_own, settings)),
         ours=claim.ours,
         directed=claim.direction is not None,
+        of_images=claim.of_images,
     )
 
 
@@ -146,7 +148,7 @@ def _decided(claim: Claim, truth: Truth) -> tuple[Kind, str | None]:
 
 def counted(results: Sequence[Verdict]) -> str:
     """Claims by verdict, in words: directions, sizes, and the checks that are no paper's claims."""
-    parts = [("directions", _kinds(results))]
+    parts = [("directions", _kinds(results)), ("of these on images", _kinds(_of_images(results)))]
     for own, where in ((True, "sizes on the papers' own data and scale"), (False, "sizes elsewhere, as information")):
         sizes = [verdict.size for verdict in results if verdict.own == own and verdict.size and not verdict.ours]
         parts.append((where, Counter(sizes)))
@@ -159,16 +161,20 @@ def counted(results: Sequence[Verdict]) -> str:
 
 
 def table(results: Sequence[Verdict]) -> list[list[str]]:
-    """Both counts by paper, with a heading and a last row for all; checks of our own are left out."""
+    """Both counts by paper, for all, and for those on images, with a heading; checks of our own are left out."""
     kinds = [kind for kind in VERDICTS if kind not in ("refuted in size", "broken")]
     sizes = {f"size {size}{where}": (own, size) for own, where in ((True, ""), (False, ", elsewhere"))
              for size in ("held", "refuted")}  # fmt: skip
     rows = [["paper", *kinds, *sizes]]
-    for name in [*dict.fromkeys(verdict.paper for verdict in results), "all"]:
-        of = [verdict for verdict in results if name in (verdict.paper, "all")]
+    by_paper = {name: [one for one in results if one.paper == name] for name in dict.fromkeys(v.paper for v in results)}
+    for name, of in (by_paper | {"all": results, "all on images": _of_images(results)}).items():
         tally = _kinds(of) + Counter((verdict.own, verdict.size) for verdict in of if not verdict.ours)
         rows.append([name, *(str(tally[kind]) for kind in [*kinds, *sizes.values()])])
     return rows
+
+
+def _of_images(results: Sequence[Verdict]) -> list[Verdict]:
+    return [verdict for verdict in results if verdict.of_images]
 
 
 def _kinds(results: Sequence[Verdict]) -> Counter:

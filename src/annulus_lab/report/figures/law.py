@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from annulus_lab.report.figures.drawing import INK, Row, finish, grouped, looks, numbers, optional, panels, plain
 from annulus_lab.report.figures.gains import TOLD
-from annulus_lab.report.figures.law_correlations import Point, at_one_temperature, separation
+from annulus_lab.report.figures.law_correlations import Point, of_gain_with, separation
 
 
 class Part(NamedTuple):
@@ -185,17 +185,21 @@ def with_controls(real: Iterable[Sequence[Row]], controls: Mapping[str, Sequence
     Raises:
         ValueError: as `explanation`.
     """
-    law_points, own, own_negatives = _points_of(real), [], []
+    law_points, own, own_negatives, hcl = _points_of(real), [], [], []
     for file, rows in controls.items():
         rings = _rings([rows])
         own += _at_temperatures(rings, CONTROLS[file].temperatures([ring.row for ring in rings]))
-        own_negatives += _at_temperatures(rings, CONTROLS[file].negative_temperatures([ring.row for ring in rings]))
+        negatives = _at_temperatures(rings, CONTROLS[file].negative_temperatures([ring.row for ring in rings]))
+        own_negatives += negatives
+        hcl += negatives if CONTROLS[file].hcl else []
     at_one = [point for point in (*law_points, *own) if point.temperature == ONE]
     return (
         f"With the controls: {separation([*law_points, *own])}. With the temperature of HCL's negatives, t/(1 + beta): "
         f"{separation([*law_points, *own_negatives])}. The same without law's own points: {separation(own_negatives)}. "
-        f"Over the {len(at_one)} points at temperature {ONE:g}, the gain's rank correlation with the weight is "
-        f"{at_one_temperature(at_one)}"
+        f"Over the {len(hcl)} rings under HCL alone, where the two temperatures differ, that of the negatives has the "
+        f"rank correlation {of_gain_with('temperature', hcl)} with the gain. "
+        f"Over the {len(at_one)} points at temperature {ONE:g}, the gain's with the weight is "
+        f"{of_gain_with('weight_percent', at_one)}"
     )
 
 

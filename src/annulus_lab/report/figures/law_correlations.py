@@ -5,7 +5,7 @@ They are taken over the points of the law. A point is a ring beside uniform nega
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Shaped
@@ -25,7 +25,7 @@ class Point(NamedTuple):
 
 
 class Correlation(NamedTuple):
-    """A partial rank correlation and its 95 % interval over points."""
+    """A rank correlation and its 95 % interval over points."""
 
     value: float
     low: float
@@ -74,16 +74,16 @@ def separation(points: Sequence[Point]) -> Separation:
     )
 
 
-def at_one_temperature(points: Sequence[Point]) -> Correlation:
-    """Spearman's correlation of gain and weight over points of one temperature, with an interval from resampled points.
+def of_gain_with(column: Literal["weight_percent", "temperature"], points: Sequence[Point]) -> Correlation:
+    """Spearman's correlation of the gain with one of the others, with an interval from resampled points.
 
     Raises:
-        ValueError: with fewer than five points, or where gain or weight is the same in all.
+        ValueError: with fewer than five points, or where either is the same in all.
     """
-    values = np.array([(point.gain, point.weight_percent) for point in points], dtype=float)
+    values = np.array([(point.gain, getattr(point, column)) for point in points], dtype=float)
     _check(values)
-    gain, weight = _resampled(values)
-    return _with_interval(spearman(*values.T), spearman(gain, weight))
+    gain, other = _resampled(values)
+    return _with_interval(spearman(*values.T), spearman(gain, other))
 
 
 def spearman(first: Shaped[ndarray, "... n"], second: Shaped[ndarray, "... n"]) -> Float[ndarray, "..."]:
