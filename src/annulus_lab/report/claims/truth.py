@@ -1,6 +1,7 @@
 """Numbers with 95 % intervals, and what comparisons of them say: true, false, no effect or undecided.
 
-A comparison is true or false where the interval of the two sides' difference excludes the other verdict. A strict
+A comparison is true or false where the interval of the two sides' difference excludes the other verdict. Where one of
+several comparisons would decide a rule, it has to do so with Bonferroni's correction for their number. A strict
 comparison of accuracies has no effect where that interval holds 0 and lies within the smallest effect of interest. A
 difference has the root of its half-widths' squares, as for independent numbers. Two runs that share seeds and test
 images are compared by their gain, one number with an interval of its own. Two gains over one base are compared by their
@@ -16,8 +17,12 @@ import math
 import operator
 import statistics
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Literal, NamedTuple
+
+from scipy.stats import norm
+from scipy.stats import t as student_t
 
 from annulus.evals.intervals import over_seeds
 
@@ -53,40 +58,69 @@ class Truth:
 
     `share`: that interval is a share of comparisons, in no unit. `no_effect`: false, since the sides of all
     comparisons, or of a part of them, differ by less than the smallest effect of interest.
+
+    What is decided has `half` of its interval, `halves`, by how many halves it is decided, and the seeds' degrees of
+    freedom, if it has the numbers of seeds. `refuting`, `affirming`: how many comparisons could have decided it so.
     """
 
     holds: bool | None
     seen: float = 0.0
     share: bool = False
     no_effect: Literal["", "part", "all"] = ""
+    half: float = field(default=0.0, compare=False)
+    halves: float = field(default=math.inf, compare=False)
+    freedom: int | None = field(default=None, compare=False)
+    refuting: int = field(default=1, compare=False)
+    affirming: int = field(default=1, compare=False)
 
     def negated(self) -> "Truth":
-        return self if self.holds is None else Truth(not self.holds)
+        if self.holds is None:
+            return self
+        return replace(self, holds=not self.holds, no_effect="", refuting=self.affirming, affirming=self.refuting)
+
+    def survives(self, comparisons: int) -> bool:
+        """Whether one of so many comparisons is still decided with Bonferroni's correction."""
+        return self.halves >= _wider(comparisons, self.freedom)
 
     def width(self) -> tuple[bool, float]:
         """By which the widest is chosen: shares have no unit, and come last."""
         return not self.share, self.seen
 
 
+@cache
+def _wider(comparisons: int, freedom: int | None) -> float:
+    """By how much an interval is wider that all of so many comparisons leave the same chance as one."""
+    far = norm if freedom is None else student_t(freedom)
+    return float(far.ppf(1 - 0.025 / comparisons) / far.ppf(0.975))
+
+
 def every(truths: Iterable[Truth]) -> Truth:
-    """Kleene's "and": undecided only where what is undecided could change it."""
+    """Kleene's "and": undecided only where what is undecided could change it.
+
+    One false comparison refutes all. So it has to be false with Bonferroni's correction for their number.
+    """
     truths = list(truths)
+    refuting, affirming = sum(one.refuting for one in truths), max((one.affirming for one in truths), default=1)
     false = [truth for truth in truths if truth.holds is False]
-    undecided = [truth for truth in truths if truth.holds is None]
-    if false:
-        return Truth(False, no_effect=_of_parts(truths) if all(truth.no_effect for truth in false) else "")
-    return max(undecided, key=Truth.width) if undecided else Truth(True)
+    told = [truth for truth in false if truth.no_effect or truth.survives(refuting)]
+    if told:
+        of_parts = _of_parts(truths) if all(truth.no_effect for truth in told) else ""
+        return replace(max(told, key=_clarity), no_effect=of_parts, refuting=refuting, affirming=affirming)
+    corrected = [Truth(None, one.half * _wider(refuting, one.freedom)) for one in false]
+    if undecided := [truth for truth in truths if truth.holds is None] + corrected:
+        return max(undecided, key=Truth.width)
+    return replace(min(truths, key=_clarity, default=Truth(True)), refuting=refuting, affirming=affirming)
 
 
 def some(truths: Iterable[Truth]) -> Truth:
-    """Kleene's "or"."""
+    """Kleene's "or", as the negation of every negation."""
     truths = list(truths)
-    undecided = [truth for truth in truths if truth.holds is None]
-    if any(truth.holds for truth in truths):
-        return Truth(True)
-    if undecided:
-        return max(undecided, key=Truth.width)
-    return Truth(False, no_effect=_of_parts(truths))
+    found = every(truth.negated() for truth in truths).negated()
+    return replace(found, no_effect=_of_parts(truths)) if found.holds is False else found
+
+
+def _clarity(truth: Truth) -> float:
+    return truth.halves
 
 
 def _of_parts(truths: list[Truth]) -> Literal["", "part", "all"]:
@@ -105,7 +139,9 @@ def compared(compare: Callable[[float, float], bool], left: ClaimNumber, right: 
         return Truth(compare(left.value, right.value))
     ends = {compare(_snapped(left.value + side, right.value), right.value) for side in (-half, half)}
     if len(ends) == 1:
-        return Truth(ends.pop())
+        apart = difference(left, right)
+        halves, freedom = abs(apart.value) / half, len(apart.seeds) - 1 if apart.seeds else None
+        return Truth(ends.pop(), half=half, halves=halves, freedom=freedom)
     strict = compare in (operator.lt, operator.gt)
     if strict and abs(left.value - right.value) + half <= _smallest(left, right):
         return Truth(False, no_effect="all")
@@ -155,7 +191,9 @@ def near(number: ClaimNumber, printed: ClaimNumber) -> Truth:
     """True if the number's interval holds a printed one."""
     if math.isinf(number.half):
         return Truth(None, number.half)
-    return Truth(abs(number.value - printed.value) <= number.half + ROUNDING)
+    away, freedom = abs(number.value - printed.value), len(number.seeds) - 1 if number.seeds else None
+    halves = away / number.half if number.half else math.inf
+    return Truth(away <= number.half + ROUNDING, half=number.half, halves=halves, freedom=freedom)
 
 
 def product(left: ClaimNumber, right: ClaimNumber) -> ClaimNumber:
