@@ -129,7 +129,8 @@ def test_the_text_reads_all_comparisons_together():
     assert [line.rstrip()[-16:] for line in text.splitlines() if "survives" in line] == ["better, survives"] * 2
     assert text.splitlines()[-1] == (
         "4 of 40 comparisons differ, 1 survive Holm's correction for all; by chance alone 2.0 would differ on "
-        f"average, and one at least in {by_chance(40, 5).any_percent:.0f} % of tables"
+        f"average, {by_chance(40, 5).one_of_ten} or more in one table of ten, and one at least in "
+        f"{by_chance(40, 5).any_percent:.0f} % of tables"
     )
     alone = as_text([rows[-2] | {"here_gain_interval_percent": ""}])
     assert alone.splitlines()[-1].startswith("0 of 0 comparisons differ, 0 survive")

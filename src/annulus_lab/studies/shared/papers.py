@@ -162,7 +162,8 @@ def as_text(rows: Sequence[Mapping[str, Number]]) -> str:
     chance = by_chance(len(once), 1 + int(min((gain.freedom for gain in gains), default=0)))
     lines.append(
         f"{differ} of {len(once)} comparisons differ, {len(stand)} survive Holm's correction for all; by chance alone "
-        f"{chance.mean:.1f} would differ on average, and one at least in {chance.any_percent:.0f} % of tables"
+        f"{chance.mean:.1f} would differ on average, {chance.one_of_ten} or more in one table of ten, and one at least "
+        f"in {chance.any_percent:.0f} % of tables"
     )
     return "\n".join(lines)
 
