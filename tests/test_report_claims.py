@@ -34,7 +34,6 @@ WITHOUT_SEEDS = {
     "cifar10_colour/spaces.csv",
     "cifar10_frequency/sigma.csv",
     "cifar10_negatives/curriculum-length.csv",
-    "cifar10_negatives/eqco-simo-256.csv",
     "cifar10_negatives/estimates.csv",
     "cifar10_negatives/stability.csv",
     "cifar10_view_learning/points.csv",
