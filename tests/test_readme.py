@@ -251,6 +251,40 @@ def test_a_number_stands_with_its_interval_and_a_gain_with_its_sign(tmp_path):
     )
 
 
+def test_a_gain_is_bold_that_stands_with_all_gains_of_its_column(tmp_path):
+    """With Student's t of five seeds, 2.776 for one gain: p is 0.05 at 1 half-width, 0.013 at 1.5 and 0.0067 at 1.8."""
+    gains = {
+        "base": (0.0, 0.0),
+        "far": (1.8, 1.0),
+        "near": (-1.5, 1.0),
+        "at the end": (1.001, 1.0),
+        "one seed": (9, ""),
+    }
+    rows = [
+        {
+            "a": a,
+            "table": table,
+            "seeds": 5,
+            "gain_percent": gain,
+            "gain_interval_percent": half,
+            "paper_percent": place,
+        }
+        for a, (gain, half) in gains.items()
+        for place, table in enumerate("xyz" if a == "far" else "x")
+    ]
+    shown = "<!-- table here.csv: a, gain_percent; table = x -->\n"
+
+    def bold(some):
+        written(tmp_path, "here.csv", some)
+        return [line.split("|")[1].strip() for line in with_numbers(shown, tmp_path).splitlines() if "**" in line]
+
+    assert bold(rows) == ["far", "near", "at the end"], "of three: 0.0067, 0.013, 0.05 are below 0.05 / 3, / 2, / 1"
+    more = [{**rows[-2], "a": f"none {n}", "gain_percent": n / 10} for n in range(7)]
+    assert bold([*rows, *more]) == []
+    assert bold([{**row, "seeds": 2} for row in rows]) == [], "with one degree of freedom"
+    assert "**" not in with_numbers("<!-- number here.csv: gain_percent; a = near -->x<!-- /number -->", tmp_path)
+
+
 def test_the_comparison_has_the_measured_numbers():
     """README's rows are those of the file; whether its base is the committed main line is asked by .ci/published."""
     (shown,) = re.findall(r"```\n(number .*?)```", read("README.md"), re.DOTALL)

@@ -7,9 +7,10 @@ the rows to show. A number stands between two comments; its conditions leave one
     <!-- table algorithms/table.csv: method, linear = here_percent, verdict; table = mutualinfo.table1 -->
     <!-- number law/moco.csv: knn_gain_percent; series = ring, value = 0.8 -->+2.7 ± 0.5<!-- /number -->
 
-A number is followed by the half-width of its 95 % interval, where the file has one; a gain has its sign. Several
-values of one column are separated by `|`; without a condition all rows are shown. The column `survives` of a table.csv
-says which gains survive Holm's correction for all its rows. The claims' verdicts by paper follow `<!-- claims -->`.
+A number is followed by the half-width of its 95 % interval, where the file has one; a gain has its sign. In a table a
+gain is bold that survives Holm's correction for all gains of its column in the file, which says their seeds. Several
+values of one column are separated by `|`; without a condition all rows are shown. The claims' verdicts by paper follow
+`<!-- claims -->`.
 """
 
 import argparse
@@ -20,10 +21,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from annulus.errors import InputError
+from annulus.evals.families import from_half, survivors
 from annulus.files.results import atomic_write
 from annulus_lab.pipeline.projects import metrics_path
 from annulus_lab.report.claims.verdicts import table, verdicts
-from annulus_lab.report.figures.gains import key_of, surviving
 from annulus_lab.report.papers.metrics import Metrics
 
 INSTRUCTION = re.compile(r"<!-- table (?P<file>\S+): (?P<columns>[^;\n]+?)(?:; (?P<rows>[^\n]+?))? -->\n(?:\|.*\n)*")
@@ -75,9 +76,33 @@ def with_numbers(text: str, root: Path) -> str:
 
 def _table(match: re.Match[str], root: Path) -> str:
     instruction = match.group(0).split("\n", 1)[0]
-    columns, rows = _selected(match, instruction, root)
-    cells = [_cells(rows, column) for column in columns.values()]
+    columns, rows, every = _selected(match, instruction, root)
+    cells = [_with_survivors(_cells(rows, column), column, rows, every) for column in columns.values()]
     return f"{instruction}\n{_lines([list(columns), *zip(*cells, strict=True)])}"
+
+
+def _with_survivors(cells: list[str], column: str, rows: Sequence[Row], every: Sequence[Row]) -> list[str]:
+    """The cells, in bold those whose gain survives Holm's correction; a run in two tables of a file counts once."""
+    seeds = next((name for name in ("gain_seeds", "seeds") if name in every[0]), None)
+    if not _is_gain(column) or seeds is None:
+        return cells
+    stem, _, unit = column.rpartition("_")
+    half = f"{stem}_interval_{unit}"
+    family = {_measured(row): row for row in every if row.get(half) and float(row[half])}
+    gains = [from_half(float(row[column]), float(row[half]), int(float(row[seeds]))) for row in family.values()]
+    stand = {key for key, stands in zip(family, survivors(gains), strict=True) if stands}
+    return [f"**{cell}**" if _measured(row) in stand else cell for cell, row in zip(cells, rows, strict=True)]
+
+
+def _is_gain(column: str) -> bool:
+    stem, _, unit = column.rpartition("_")
+    return unit in DIGITS and ("gain" in stem or stem.startswith("over_"))
+
+
+def _measured(row: Row) -> tuple[str, ...]:
+    """All numbers measured here: two runs may agree in one of them, but not in all."""
+    named = (name for name in row if name.rpartition("_")[2] in DIGITS and not name.startswith("paper_"))
+    return tuple(row[name] for name in named)
 
 
 def _lines(rows: Sequence[Sequence[str]]) -> str:
@@ -87,15 +112,15 @@ def _lines(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _number(match: re.Match[str], root: Path) -> str:
-    columns, rows = _selected(match, match["before"], root)
+    columns, rows, _ = _selected(match, match["before"], root)
     if len(rows) > 1:
         raise InputError(f"{match['before']}: {len(rows)} rows are left, and a number is of one; add conditions")
     [cell] = _cells(rows, *columns.values())
     return f"{match['before']}{cell}{match['after']}"
 
 
-def _selected(match: re.Match[str], instruction: str, root: Path) -> tuple[dict[str, str], list[Row]]:
-    """Returns an instruction's columns by their headings, and the rows of its file that its conditions leave."""
+def _selected(match: re.Match[str], instruction: str, root: Path) -> tuple[dict[str, str], list[Row], list[Row]]:
+    """An instruction's columns by their headings, the rows of its file that its conditions leave, and all of them."""
     try:
         with (root / metrics_path(match["file"])).open(encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))
@@ -106,11 +131,6 @@ def _selected(match: re.Match[str], instruction: str, root: Path) -> tuple[dict[
     pairs = [column.partition("=")[::2] for column in match["columns"].split(",")]
     columns = {head.strip(): (column or head).strip() for head, column in pairs}
     conditions = dict(_condition(part) for part in match["rows"].split(",")) if match["rows"] else {}
-    if "survives" in columns.values():
-        numbered = Metrics(root).rows(match["file"])
-        stand = surviving(numbered)
-        for row, numbers in zip(rows, numbered, strict=True):
-            row["survives"] = "yes" if key_of(numbers) in stand else ""
     known = set(rows[0]) if rows else set()
     for name in [*columns.values(), *conditions]:
         if name not in known:
@@ -118,7 +138,7 @@ def _selected(match: re.Match[str], instruction: str, root: Path) -> tuple[dict[
     chosen = [row for row in rows if all(row[name] in values for name, values in conditions.items())]
     if not chosen:
         raise InputError(f"{instruction}: no row is left; mend the conditions")
-    return columns, chosen
+    return columns, chosen, rows
 
 
 def _condition(text: str) -> tuple[str, list[str]]:
@@ -134,7 +154,7 @@ def _cells(rows: Sequence[Row], column: str) -> list[str]:
     numbers = [(row[column], row.get(f"{stem}_interval_{unit}") or "") for row in rows]
     words = [[word for name, word in row.items() if name.endswith("verdict")] for row in rows]
     small = all(abs(float(value or 0)) < SMALL for value, _ in numbers)
-    form = f"{'+' if 'gain' in stem or stem.startswith('over_') else ''}.{DIGITS[unit] + 2 * small}f"
+    form = f"{'+' if _is_gain(column) else ''}.{DIGITS[unit] + 2 * small}f"
     cells = []
     for (value, half), said in zip(numbers, words, strict=True):
         is_base = "base" in said or not said
