@@ -43,8 +43,6 @@ WITHOUT_SEEDS = {
     "estimators/gaussians.csv",
     "estimators/staircase-separable_levels.csv",
     "spirals/points.csv",
-    "strength/crop.csv",
-    "strength/jitter.csv",
 }
 TWO_SETS = {"mutualinfo.temperature-of-dataset"}  # a claim about several data sets
 
