@@ -32,7 +32,6 @@ SHORTER = {  # whose rows a demo does not have
 WITHOUT_SEEDS = {
     "cifar10_augmentations/crop.csv",
     "cifar10_colour/spaces.csv",
-    "cifar10_frequency/sigma.csv",
     "cifar10_negatives/curriculum-length.csv",
     "cifar10_negatives/estimates.csv",
     "cifar10_negatives/stability.csv",
