@@ -9,14 +9,14 @@ from annulus_lab.report.figures.law import (
     CONTROLS,
     DRAWN,
     REAL,
-    explanation,
     finding,
     gains_in,
     later_losses,
     law,
-    with_controls,
+    point_sets,
 )
-from annulus_lab.report.figures.law_correlations import Point, of_gain_with, separation
+from annulus_lab.report.figures.law_correlations import Point, separation
+from annulus_lab.report.page.law_table import law_table
 
 WEIGHTS = {0.05: 96.0, 0.2: 48.0}
 
@@ -120,14 +120,14 @@ def test_the_sentence_tells_rings_at_low_temperatures_from_the_others():
     )
 
 
-def test_the_explanation_is_of_the_rings_with_the_weight_of_their_base_and_the_temperature():
+def test_points_are_the_rings_with_the_weight_of_their_base_and_the_temperature():
     files, points = [], []
     for place, gain in enumerate((1.0, 0.5, 2.0)):
         files.append(file("ring", "ball", gain=gain))
         for row in files[-1]:
             row["hard_weight_percent"] += place
         points += [Point(0.0, 96.0 + place, 0.05), Point(gain, 48.0 + place, 0.2)]
-    assert explanation(*files) == f"The rings: {separation(points)}"
+    assert point_sets(files, {}) == {("law", "t"): points}
 
 
 def test_controls_have_the_temperature_of_their_file_and_hcl_s_negatives_a_lower_one():
@@ -143,16 +143,32 @@ def test_controls_have_the_temperature_of_their_file_and_hcl_s_negatives_a_lower
             own_negatives.append(Point(gain, weight + place, (temperature or value) / (over if hcl else 1)))
     of_law = [Point(0.0, 96.0, 0.05), Point(1.0, 48.0, 0.2)]
     every = [*of_law, *own]
-    at_one = [point for point in every if point.temperature == 0.2]
-    hcl = own_negatives[: 2 * sum(part.hcl for part in CONTROLS.values())]  # the first of the controls
-    assert with_controls([file("ring")], files) == (
-        f"With the controls: {separation(every)}. With the temperature of HCL's negatives, t/(1 + beta): "
-        f"{separation([*of_law, *own_negatives])}. The same without law's own points: {separation(own_negatives)}. "
-        f"Over the {len(hcl)} rings under HCL alone, where the two temperatures differ, that of the negatives has the "
-        f"rank correlation {of_gain_with('temperature', hcl)} with the gain. "
-        f"Over the {len(at_one)} points at temperature 0.2, the gain's with the weight is "
-        f"{of_gain_with('weight_percent', at_one)}"
-    )
+    assert point_sets([file("ring")], files) == {
+        ("law", "t"): of_law,
+        ("law and controls", "t"): every,
+        ("law and controls", "of the negatives"): [*of_law, *own_negatives],
+        ("controls", "of the negatives"): own_negatives,
+        ("controls with HCL", "of the negatives"): own_negatives[: 2 * sum(part.hcl for part in CONTROLS.values())],
+        ("law and controls at 0.2", "t"): [point for point in every if point.temperature == 0.2],
+    }
+
+
+def test_the_table_has_the_sets_whose_points_differ():
+    points = [Point(place % 3, place * 5.0 % 7, place / 8) for place in range(6)]
+    sets = {
+        ("law", "t"): points,
+        ("few", "t"): points[:4],
+        ("at 0.2", "t"): [one._replace(temperature=0.2) for one in points],
+    }
+    made = law_table(sets)
+    found = separation(points)
+    assert [[cell.text for cell in row] for row in made.rows] == [
+        ["law", "t", "6", *map(str, found)],
+        ["at 0.2", "t", "6", str(found.gain_with_weight), "", "", "", ""],
+    ]
+    assert len(made.columns) == len(made.rows[0])
+    with pytest.raises(ValueError, match="no points that differ enough"):
+        law_table({("few", "t"): points[:4]})
 
 
 def test_a_value_without_uniform_negatives_is_named():

@@ -1,12 +1,10 @@
 """Rank correlations of the law's points: partial ones by residuals, and intervals over points."""
 
-import re
-
 import numpy as np
 import pytest
 from scipy.stats import pearsonr, rankdata, spearmanr
 
-from annulus_lab.report.figures.law_correlations import Point, of_gain_with, partial, separation, spearman
+from annulus_lab.report.figures.law_correlations import Correlation, Point, partial, separation, spearman
 
 
 def residuals(values, fixed):
@@ -29,7 +27,9 @@ def test_what_moves_the_gain_is_told_from_what_moves_with_it():
     weight = -temperature + random.normal(scale=0.3, size=60)
     by_temperature = separation([*map(Point, temperature + random.normal(scale=0.1, size=60), weight, temperature)])
     by_weight = separation([*map(Point, -weight + random.normal(scale=0.1, size=60), weight, temperature)])
-    assert by_temperature.gain_with_weight < -0.5
+    assert by_temperature.gain_with_weight.value < -0.5
+    assert by_temperature.gain_with_temperature.low > 0.8
+    assert by_temperature.weight_with_temperature.high < -0.5
     assert by_temperature.temperature_at_one_weight.low > 0.5
     assert abs(by_temperature.weight_at_one_temperature.value) < 0.3
     assert by_weight.weight_at_one_temperature.high < -0.5
@@ -45,23 +45,18 @@ def test_at_one_temperature_the_gain_follows_the_weight_or_does_not():
     random = np.random.default_rng(5)
     weights = random.uniform(size=20)
     points = [Point(-weight + random.normal(scale=0.1), weight, 0.2) for weight in weights]
-    follows = of_gain_with("weight_percent", points)
+    follows, *others = separation(points)
+    assert others == [None] * 4, "of a single temperature"
     assert -1 <= follows.low < follows.value < follows.high < -0.5
-    differs = of_gain_with("weight_percent", [Point(random.normal(), weight, 0.2) for weight in weights])
+    differs = separation([Point(random.normal(), weight, 0.2) for weight in weights]).gain_with_weight
     assert differs.low < 0 < differs.high
 
 
-def test_the_interval_holds_the_value_and_the_sentence_has_all_of_it():
+def test_the_interval_holds_the_value_and_stands_beside_it():
     random = np.random.default_rng(3)
-    found = separation([Point(*values) for values in random.normal(size=(20, 3))])
-    for one in (found.weight_at_one_temperature, found.temperature_at_one_weight):
+    for one in separation([Point(*values) for values in random.normal(size=(20, 3))]):
         assert -1 <= one.low < one.value < one.high <= 1
-    assert re.fullmatch(
-        r"over 20 points the gain has the rank correlation \S+ with the weight and \S+ with the temperature; these two "
-        r"have \S+\. With the temperature fixed, the weight's is \S+ \(\S+ to \S+\); with the weight fixed, the "
-        r"temperature's is \S+ \(\S+ to \S+\)",
-        str(found),
-    )
+    assert str(Correlation(-0.5, -0.75, 0.125)) == "-0.50 (-0.75 to +0.12)"
 
 
 @pytest.mark.parametrize("points", [[Point(1, 2, 3)], [Point(gain, 50, 0.2) for gain in range(9)]])
@@ -69,4 +64,4 @@ def test_points_that_cannot_be_told_apart_are_refused(points):
     with pytest.raises(ValueError, match="points that differ too little"):
         separation(points)
     with pytest.raises(ValueError, match="points that differ too little"):
-        of_gain_with("weight_percent", [point._replace(gain=1) for point in points])
+        separation([point._replace(gain=1) for point in points])

@@ -1,7 +1,7 @@
-"""The figure and the sentences of the law: a sampler's gain over uniform negatives, against the temperature.
+"""The figure and the points of the law: a sampler's gain over uniform negatives, against the temperature.
 
 The temperature is the one at which the loss weighs its negatives: HCL's is lower than its positives', t/(1 + beta). The
-sentences also have the weight of the closest tenth of the rows under uniform negatives, which moves with it.
+points also have the weight of the closest tenth of the rows under uniform negatives, which moves with it.
 """
 
 import operator
@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from annulus_lab.report.figures.drawing import INK, Row, finish, grouped, looks, numbers, optional, panels, plain
 from annulus_lab.report.figures.gains import TOLD
-from annulus_lab.report.figures.law_correlations import Point, of_gain_with, separation
+from annulus_lab.report.figures.law_correlations import Point
 
 
 class Part(NamedTuple):
@@ -77,6 +77,7 @@ CONTROLS_DRAWN = CONTROLS | ORACLES
 DRAWN = {"embedded_law/ir-256.csv": Part(), "embedded_law/moco.csv": Part(", MoCo")}
 BASE = "uniform"
 WEIGHT = "hard_weight_percent"
+T, NEGATIVES = "t", "of the negatives"  # the temperature of a point of HCL
 ONE = 0.2  # temperature of most controls; at lower ones no ring of law gains
 ENDS = ("_percent", "_interval_percent")
 APART = 1.03  # factor between neighbouring series, whose points would cover each other
@@ -170,37 +171,33 @@ def finding(*files: Sequence[Row]) -> str:
     return f"Rings against uniform negatives, by kNN: {'; '.join(parts)}"
 
 
-def explanation(*files: Sequence[Row]) -> str:
-    """Rank correlations of the ring's kNN gains with the weight and with the temperature, over the points.
+def point_sets(
+    real: Iterable[Sequence[Row]], controls: Mapping[str, Sequence[Row]]
+) -> dict[tuple[str, str], list[Point]]:
+    """Points of the rings in the law's own files and in the controls that have run, by their names.
+
+    A name says which rings, and at which temperature a point of HCL stands: t, or that of its negatives.
 
     Raises:
-        ValueError: as `law`; or where the points differ too little.
+        ValueError: as `law`.
     """
-    return f"The rings: {separation(_points_of(files))}"
-
-
-def with_controls(real: Iterable[Sequence[Row]], controls: Mapping[str, Sequence[Row]]) -> str:
-    """The same with the controls that have run, by file, and the weight's correlation at the temperature of most.
-
-    Raises:
-        ValueError: as `explanation`.
-    """
-    law_points, own, own_negatives, hcl = _points_of(real), [], [], []
+    law_points, own, negatives, hcl = _points_of(real), [], [], []
     for file, rows in controls.items():
-        rings = _rings([rows])
-        own += _at_temperatures(rings, CONTROLS[file].temperatures([ring.row for ring in rings]))
-        negatives = _at_temperatures(rings, CONTROLS[file].negative_temperatures([ring.row for ring in rings]))
-        own_negatives += negatives
-        hcl += negatives if CONTROLS[file].hcl else []
-    at_one = [point for point in (*law_points, *own) if point.temperature == ONE]
-    return (
-        f"With the controls: {separation([*law_points, *own])}. With the temperature of HCL's negatives, t/(1 + beta): "
-        f"{separation([*law_points, *own_negatives])}. The same without law's own points: {separation(own_negatives)}. "
-        f"Over the {len(hcl)} rings under HCL alone, where the two temperatures differ, that of the negatives has the "
-        f"rank correlation {of_gain_with('temperature', hcl)} with the gain. "
-        f"Over the {len(at_one)} points at temperature {ONE:g}, the gain's with the weight is "
-        f"{of_gain_with('weight_percent', at_one)}"
-    )
+        rings, part = _rings([rows]), CONTROLS[file]
+        of_rings = [ring.row for ring in rings]
+        own += _at_temperatures(rings, part.temperatures(of_rings))
+        negatives += (at_negatives := _at_temperatures(rings, part.negative_temperatures(of_rings)))
+        hcl += at_negatives if part.hcl else []
+    sets = {("law", T): law_points}
+    if own:
+        sets |= {
+            ("law and controls", T): [*law_points, *own],
+            ("law and controls", NEGATIVES): [*law_points, *negatives],
+            ("controls", NEGATIVES): negatives,
+            ("controls with HCL", NEGATIVES): hcl,
+            (f"law and controls at {ONE:g}", T): [one for one in (*law_points, *own) if one.temperature == ONE],
+        }
+    return sets
 
 
 def _points_of(files: Iterable[Sequence[Row]]) -> list[Point]:

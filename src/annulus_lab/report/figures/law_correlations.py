@@ -4,8 +4,7 @@ They are taken over the points of the law. A point is a ring beside uniform nega
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Shaped
@@ -35,55 +34,42 @@ class Correlation(NamedTuple):
         return f"{self.value:+.2f} ({self.low:+.2f} to {self.high:+.2f})"
 
 
-@dataclass(frozen=True)
-class Separation:
-    """Spearman's correlations of a gain, a weight and a temperature, and those with the third held fixed."""
+class Separation(NamedTuple):
+    """Spearman's correlations over points: of the gain with one of the others, and with the other one held fixed.
 
-    points: int
-    gain_with_weight: float
-    gain_with_temperature: float
-    weight_with_temperature: float
-    weight_at_one_temperature: Correlation
-    temperature_at_one_weight: Correlation
+    None where the points have a single temperature.
+    """
 
-    def __str__(self) -> str:
-        return (
-            f"over {self.points} points the gain has the rank correlation {self.gain_with_weight:+.2f} with the weight "
-            f"and {self.gain_with_temperature:+.2f} with the temperature; these two have "
-            f"{self.weight_with_temperature:+.2f}. With the temperature fixed, the weight's is "
-            f"{self.weight_at_one_temperature}; with the weight fixed, the temperature's is "
-            f"{self.temperature_at_one_weight}"
-        )
+    gain_with_weight: Correlation
+    gain_with_temperature: Correlation | None
+    weight_with_temperature: Correlation | None
+    weight_at_one_temperature: Correlation | None
+    temperature_at_one_weight: Correlation | None
 
 
 def separation(points: Sequence[Point]) -> Separation:
     """Correlations over points, with intervals from resampled points.
 
     Raises:
-        ValueError: with fewer than five points, or where a value is the same in all.
+        ValueError: with fewer than five points, or where the gain or the weight is the same in all.
     """
     values = np.array(points, dtype=float)
-    _check(values)
+    _check(values[:, :2])
     gain, weight, temperature = values.T
     drawn = _resampled(values)
+
+    def of(first: int, second: int) -> Correlation:
+        return _with_interval(spearman(values[:, first], values[:, second]), spearman(drawn[first], drawn[second]))
+
+    if (temperature == temperature[0]).all():
+        return Separation(of(0, 1), None, None, None, None)
     return Separation(
-        len(values),
-        *(float(spearman(*pair)) for pair in ((gain, weight), (gain, temperature), (weight, temperature))),
+        of(0, 1),
+        of(0, 2),
+        of(1, 2),
         _with_interval(partial(gain, weight, temperature), partial(*drawn)),
         _with_interval(partial(gain, temperature, weight), partial(*drawn[[0, 2, 1]])),
     )
-
-
-def of_gain_with(column: Literal["weight_percent", "temperature"], points: Sequence[Point]) -> Correlation:
-    """Spearman's correlation of the gain with one of the others, with an interval from resampled points.
-
-    Raises:
-        ValueError: with fewer than five points, or where either is the same in all.
-    """
-    values = np.array([(point.gain, getattr(point, column)) for point in points], dtype=float)
-    _check(values)
-    gain, other = _resampled(values)
-    return _with_interval(spearman(*values.T), spearman(gain, other))
 
 
 def spearman(first: Shaped[ndarray, "... n"], second: Shaped[ndarray, "... n"]) -> Float[ndarray, "..."]:

@@ -18,6 +18,7 @@ from annulus_lab.report.figures.drawing import svg, with_tooltips
 from annulus_lab.report.figures.gains import compared, finding, surviving, verdict_summary
 from annulus_lab.report.figures.pictures import NoPictures, Pictures, pictures
 from annulus_lab.report.page.first_screen import FILE, OtherRun
+from annulus_lab.report.page.law_table import law_table
 from annulus_lab.report.page.seed_tables import gains_table, pairs_table, seed_table
 from annulus_lab.report.papers.algorithms import algorithms_in_words
 from annulus_lab.report.papers.comparison import load_figures, load_tables
@@ -112,11 +113,11 @@ class Gains:
 
 @dataclass(frozen=True)
 class Law:
-    """The figures of the law, the sentence of the first, or its title where there is none, and what explains it."""
+    """The law: the sentence of its first figure, or its title where there is none, and what orders the gains."""
 
     finding: str
-    explanation: str
     figures: list[Shown]
+    correlations: Table | Empty
 
 
 def flat(metrics: Metrics, name: str, caption: str) -> Table | Empty:
@@ -157,20 +158,16 @@ def when_samplers_help(metrics: Metrics) -> Law:
     said = part(lambda: law.finding(*map(metrics.rows, real.files)), metrics, " or ".join(real.files))
     return Law(
         real.title if isinstance(said, Empty) else said,
-        _explanation(metrics, real.files),
         [figure(plot, metrics, []) for plot in LAWS],
+        _correlations(metrics, real.files),
     )
 
 
-def _explanation(metrics: Metrics, files: Sequence[str]) -> str:
-    """Sentences on what moves with the gains, in the law's own files and with the controls that have run."""
+def _correlations(metrics: Metrics, files: Sequence[str]) -> Table | Empty:
+    """What moves with the gains, in the law's own files and with the controls that have run."""
     controls = {name: part(partial(metrics.rows, name), metrics, name) for name in law.CONTROLS}
     ran = {name: rows for name, rows in controls.items() if not isinstance(rows, Empty)}
-    made = [lambda: law.explanation(*map(metrics.rows, files))]
-    if ran:
-        made.append(lambda: law.with_controls(map(metrics.rows, files), ran))
-    said = [part(make, metrics, " or ".join(files)) for make in made]
-    return " ".join(f"{words}." for words in said if not isinstance(words, Empty))
+    return part(lambda: law_table(law.point_sets(map(metrics.rows, files), ran)), metrics, " or ".join(files))
 
 
 def _caption(figure: Shown) -> str:
