@@ -30,14 +30,8 @@ SHORTER = {  # whose rows a demo does not have
 }  # fmt: skip
 # Written before files had the numbers of each seed. A stage that runs again writes them, and then its file leaves.
 WITHOUT_SEEDS = {
-    "cifar10_augmentations/crop.csv",
-    "cifar10_colour/spaces.csv",
     "cifar10_negatives/curriculum-length.csv",
-    "cifar10_negatives/estimates.csv",
-    "cifar10_negatives/stability.csv",
     "cifar10_view_learning/points.csv",
-    "colour/spaces.csv",
-    "distance/offsets.csv",
     "estimators/conditional.csv",
     "estimators/gaussians.csv",
     "estimators/staircase-separable_levels.csv",

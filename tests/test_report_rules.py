@@ -174,6 +174,7 @@ def test_numbers_of_the_same_seeds_have_the_interval_of_their_value_for_each_see
         (a - b, lambda a, b, c: a - b),
         (b - 2 * c, lambda a, b, c: b - 2 * c),
         (a + b, lambda a, b, c: a + b),
+        (abs(-1 * a) - b, lambda a, b, c: a - b),
         (Term("all", [number(name) for name in values]).mean() - c, lambda a, b, c: (a + b + c) / 3 - c),
         (Term("all", [number(name) for name in values]).range(), lambda a, b, c: b - c),
     ):

@@ -24,6 +24,7 @@ from annulus_lab.report.claims.truth import (
     compared,
     difference,
     every,
+    magnitude,
     mean,
     near,
     product,
@@ -90,7 +91,7 @@ class Term:
 
     def __abs__(self) -> "Term":
         text = f"abs({self.text})"
-        return Term(text, _elementwise(lambda one: ClaimNumber(abs(one.value), one.half, one.smallest), text, self))
+        return Term(text, _elementwise(magnitude, text, self))
 
     def between(self, above: Operand, *, below: Operand | None = None, at_most: Operand | None = None) -> "Term":
         """above < self < below, or above < self <= at_most."""

@@ -187,6 +187,12 @@ def _combined(
     return ClaimNumber(compute(*(number.value for number in numbers)), half, smallest, tuple(by_seed))
 
 
+def magnitude(number: ClaimNumber) -> ClaimNumber:
+    """The number without its sign, which each seed's value loses too where it is the same."""
+    sign = math.copysign(1.0, number.value)
+    return number._replace(value=abs(number.value), seeds=tuple((seed, sign * value) for seed, value in number.seeds))
+
+
 def near(number: ClaimNumber, printed: ClaimNumber) -> Truth:
     """True if the number's interval holds a printed one."""
     if math.isinf(number.half):
