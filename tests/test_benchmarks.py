@@ -23,6 +23,7 @@ SMALL = {
     "estimators": {"TURNS": 1, "UPDATES": 1, "JOINT_UPDATES": 1, "PAIRS": 8},
     "later": {"IMAGES": 600},
     "linear": {"TRAIN": 60, "TEST": 40, "DIM": 8},
+    "paper_studies": {"SCALE": "tiny", "PART": 10, "STEPS": 1},
     "negatives": {"IMAGES": 600, "DIM": 8, "BATCH": 8, "NEGATIVES": 16, "CLUSTERS": 4, "ITERATIONS": 2, "RUNS": 2},
     "memory": {"DIM": 8, "QUERIES": 4, "KEYS": 50, "BATCH": 4, "ROWS": 300, "NEGATIVES": 8},
     "methods": {"IMAGES": 48, "BATCH": 8, "QUEUE": 16, "LONG_QUEUE": 48, "find_spec": lambda _: None},
@@ -59,7 +60,10 @@ def called_once(contestants, *_, **__):
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=pytest.mark.slow) if name in ("store", "distillation") else name for name in SMALL],
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name in ("store", "distillation", "paper_studies") else name
+        for name in SMALL
+    ],
 )
 def test_a_benchmark_writes_its_ratios(name, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
@@ -75,7 +79,7 @@ def test_a_benchmark_writes_its_ratios(name, tmp_path, monkeypatch):
         for constant, value in (steps | {"EPOCH_BATCHES": {"cuda": 5, "cpu": 5}}).items():
             monkeypatch.setattr(sys.modules["steps"], constant, value)
     changes = SMALL[name] | {"medians": called_once}
-    if name in ("coverage", "methods", "sweep"):
+    if name in ("coverage", "methods", "paper_studies", "sweep"):
         del changes["medians"]  # they have turns of their own, or none
     if name == "distillation":
         changes["PAIRS"] = [pair | {"teacher": "resnet8", "student": "resnet8"} for pair in bench.PAIRS]

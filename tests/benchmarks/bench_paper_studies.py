@@ -30,6 +30,7 @@ from annulus_lab.studies.moving_digits.digits_params import DigitsTrainingParams
 from annulus_lab.studies.moving_digits.moving_digits import World
 from annulus_lab.studies.shared.study import OwnStudy
 
+SCALE = "paper"
 PART = 100  # of the gaussians' steps and batches
 STEPS = 3  # of moving digits
 
@@ -44,7 +45,7 @@ def seconds(call: Callable[[], object]) -> float:
 
 def study(name: str) -> OwnStudy:
     own = OwnStudy(ROOT / "stages" / name / "params.yaml")
-    own.params = replace(own.params, scale="paper")
+    own.params = replace(own.params, scale=SCALE)
     return own
 
 

@@ -5,7 +5,8 @@ Its sections from top to bottom, by their ids in page.html, and the files that m
     own                 own_images: own images, their neighbours, map and curve, where the main line trained on some
     gain                first_screen: what the main line gains over uniform negatives
     states              state_table: every table, figure and theorem of the papers, what ran of it, and its state
-    real, law           sections: gains of the algorithms on real images, and when a sampler gains
+    real, law           sections: gains of the algorithms on real images, and when a sampler gains; law_table: what
+                        orders these gains
     claims              claim_numbers: the numbers of a claim and its rule in words (the claims: ../claims/PAPER.py)
     tables              comparison of papers: a paper's table with ours beside it
     comparison, long    sections: gains of the algorithms on generated images, and on all of CIFAR-10
