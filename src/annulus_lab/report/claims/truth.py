@@ -79,7 +79,7 @@ class Truth:
         return replace(self, holds=not self.holds, no_effect="", refuting=self.affirming, affirming=self.refuting)
 
     def survives(self, comparisons: int) -> bool:
-        """Whether one of so many comparisons is still decided with Bonferroni's correction."""
+        """True if Bonferroni's correction for so many comparisons leaves it decided."""
         return self.halves >= _wider(comparisons, self.freedom)
 
     def width(self) -> tuple[bool, float]:
@@ -89,7 +89,7 @@ class Truth:
 
 @cache
 def _wider(comparisons: int, freedom: int | None) -> float:
-    """By how much an interval is wider that all of so many comparisons leave the same chance as one."""
+    """Factor by which Bonferroni's correction for so many comparisons widens a 95 % interval."""
     far = norm if freedom is None else student_t(freedom)
     return float(far.ppf(1 - 0.025 / comparisons) / far.ppf(0.975))
 

@@ -164,7 +164,7 @@ def when_samplers_help(metrics: Metrics) -> Law:
 
 
 def _correlations(metrics: Metrics, files: Sequence[str]) -> Table | Empty:
-    """What moves with the gains, in the law's own files and with the controls that have run."""
+    """Correlations of the gains in the law's own files, and with the controls that have run."""
     controls = {name: part(partial(metrics.rows, name), metrics, name) for name in law.CONTROLS}
     ran = {name: rows for name, rows in controls.items() if not isinstance(rows, Empty)}
     return part(lambda: law_table(law.point_sets(map(metrics.rows, files), ran)), metrics, " or ".join(files))

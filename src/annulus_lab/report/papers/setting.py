@@ -65,7 +65,7 @@ def plain(name: str | None) -> str:
 
 
 def read_setting(metrics: Metrics, name: str, *rows: Mapping[str, Cell]) -> PaperSetting:
-    """How the numbers of a file, or of some of its rows, were made: by its own columns or fields, else by its study's
+    """Setting of the numbers of a file, or of some of its rows: of its own columns or fields, else of its study's
     params.yaml. Rows may differ in their data alone.
     """
     study = name.split("/")[0]
