@@ -138,11 +138,9 @@ def study_time(root: Path, row: TableRow) -> StudyTime | None:
         hours = seeds * (sharings * timed.get("sharing_hours", nan) + timed.get("supervised_hours", nan))
     else:
         of, hours = f"the stage {row.stages[0]}", timed.get(f"{row.stages[0]}_hours", nan)
-    return (
-        None
-        if isnan(hours)
-        else StudyTime(two_digits(hours), f"one core of {timed['processor']}", f"{of} ({PAPER_STUDIES})")
-    )
+    if isnan(hours):
+        return None
+    return StudyTime(two_digits(hours), f"one core of {timed['processor']}", f"{of} ({PAPER_STUDIES})")
 
 
 def _views(root: Path) -> StudyTime | None:

@@ -141,6 +141,6 @@ def _commands(root: Path, presets: TablePresets, rows: Sequence[TableRow]) -> Co
 
 
 def counts_in_words(words: Sequence[str], order: Sequence[str]) -> str:
-    """How often each word stands there, as "held 2, undecided 1"."""
+    """Count of each word, as "held 2, undecided 1"."""
     counts = Counter(words)
     return ", ".join(f"{name} {counts[name]}" for name in order if counts[name])
