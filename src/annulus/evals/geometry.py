@@ -47,10 +47,10 @@ def uniformity(embeddings: Float[Tensor, "n d"]) -> float:
 def tolerance(embeddings: Float[Tensor, "n d"], labels: Int[Tensor, "n"]) -> float | None:
     """Mean similarity of two different images of one class: 1 if each class has one direction, 0 for even spread.
 
-    It takes unit vectors. Images without a class are left out. None: no class has two images. The source's mean is over
-    all pairs, in which a pair of two classes counts as 0.
+    It takes unit vectors. Images without a class are left out. None: no class has two images. The source's equation
+    counts a pair of two classes as 0. Its Table 1 does not: such a mean is at most 0.1 for ten classes, and it has 0.61.
 
-    Source: Wang and Liu 2021, "Understanding the Behaviour of Contrastive Loss", CVPR, arXiv:2012.09740.
+    Source: Wang and Liu 2021, "Understanding the Behaviour of Contrastive Loss", CVPR, arXiv:2012.09740, Eq. 11.
 
     >>> import torch
     >>> from annulus.evals import tolerance
