@@ -1,6 +1,6 @@
-"""Key networks of timm: at equal weights keys are the queries' embeddings, in groups those of one group after another.
+"""Keys of timm's networks equal the queries' embeddings at equal weights, for each group of shuffled batch-norm.
 
-Each family of timm's registry is taken by one of its smallest models, without trained weights.
+Each family of timm's registry is tested by a small model without trained weights; `TOO_LARGE` lists the exceptions.
 """
 
 import pytest
@@ -16,8 +16,8 @@ from annulus.methods.keys import KeyEncoder
 timm = pytest.importorskip("timm")
 BATCH = 4
 
-# A family's model, the pixels of a side, and settings that make it smaller. A side leaves each group more than two
-# values a channel: of two near values batch-norm would show the rounding.
+# Family, model, pixels of a side, and settings that make the model smaller. The side leaves each group more than two
+# values a channel: batch-norm of two close values amplifies their rounding.
 FAMILIES = """
 byoanet lambda_resnet26t 64
 byobnet test_byobnet 32
@@ -111,7 +111,7 @@ xception legacy_xception 32
 xception_aligned xception41 32
 xcit xcit_nano_12_p16_224 32
 """
-# Each smallest model has 80 million weights or more, and no batch-norm: its key network is a plain copy.
+# Each family's smallest model has more than 80 million weights and no batch-norm: its key network is a plain copy.
 TOO_LARGE = {
     "beit": "beit_base_patch16_224",
     "deepseek_vit": "deepseek_vit_412m_enc",
@@ -122,12 +122,12 @@ TOO_LARGE = {
     "vision_transformer_sam": "samvit_base_patch16_224",
 }
 ROWS = {row.split()[0]: row.split()[1:] for row in FAMILIES.strip().splitlines()}
-# Batch-norm with an activation in its forward, a plain one, and none.
+# Batch-norm with an activation in its forward, plain batch-norm, and models without batch-norm.
 FEW = "byobnet", "efficientnet", "mobilenetv3", "regnet", "resnet", "vision_transformer"
 
 
-def made(family):
-    """The network in training mode, its batch-norms with weights that an activation after them would show; images."""
+def build(family):
+    """Network in training mode, and images. Random batch-norm weights make an activation after them visible."""
     model, side, *rest = ROWS[family]
     settings = {name: int(value) for name, value in (pair.split("=") for pair in rest)}
     with first_weights(0):
@@ -145,16 +145,16 @@ def made(family):
 
 @torch.no_grad()
 def keys_equal_queries(family):
-    query, images = made(family)
+    query, images = build(family)
     whole, halves = (KeyEncoder(ModuleEncoder(query), 0.9, groups, seed=0) for groups in (1, 2))
     order = torch.randperm(BATCH, generator=torch.Generator().set_state(halves.generator.get_state()))
-    [found] = halves(images)
-    expected = torch.empty_like(found)
+    [keys] = halves(images)
+    expected = torch.empty_like(keys)
     for rows in order.chunk(2):  # one group after the other, through the query's own layers
         expected[rows] = F.normalize(query(images[rows]), dim=1)
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(keys, expected, rtol=1e-4, atol=1e-4)
     torch.testing.assert_close([*halves.encoder.buffers()], [*query.buffers()], rtol=1e-4, atol=1e-4)
-    # A processor may round by where the weights of a copy lie in memory: by 4e-6 on a Xeon.
+    # Rounding may depend on where a copy's weights lie in memory: by 4e-6 on a Xeon.
     torch.testing.assert_close(whole.encoder.network(images), query(images), rtol=1e-4, atol=1e-4)
 
 

@@ -1,4 +1,4 @@
-"""The loop: what it learns, what it stores, how it goes on after a kill."""
+"""Training loop: learning, banks, history, observers, and the continuation after a kill."""
 
 import math
 
@@ -24,7 +24,7 @@ PLATEAU = {"schedule": "plateau", "schedules.plateau": {"patience": 1, "factor":
 
 
 def training(*choices, images=70, validation=10, epochs=3):
-    """Instance discrimination with a ring, a linear annealing and a cosine, but for these choices."""
+    """Instance discrimination with ring, linear annealing and cosine schedule, changed by `choices`."""
     changes = {"methods.ir.temperature": 0.2, "scales.tiny.pretrain.epochs": epochs}
     for choice in choices:
         changes |= choice
@@ -35,13 +35,13 @@ def adaptive(kind, delta, window):
     return {"anneal": kind, f"anneals.{kind}": {"delta": delta, "window": window}}
 
 
-def watched(owner, name, seen):
-    """`owner.name`, and then `seen` of its arguments and of what it returned."""
+def watch(owner, name, record):
+    """Makes `owner.name` also call `record` with its result and its arguments."""
     call = getattr(owner, name)
 
     def both(*arguments):
         result = call(*arguments)
-        seen(result, *arguments)
+        record(result, *arguments)
         return result
 
     setattr(owner, name, both)
@@ -81,14 +81,14 @@ def test_training_learns_what_the_views_share():
 
 
 def test_each_view_is_drawn_from_the_method_s_own_set_for_it(monkeypatch):
-    run, seen = training({"method": "pirl", "views": "colour"}), []
+    run, calls = training({"method": "pirl", "views": "colour"}), []
     monkeypatch.setattr(
-        loop, "draw_views", lambda images, sets, *rest: seen.append(sets) or draw_views(images, sets, *rest)
+        loop, "draw_views", lambda images, sets, *rest: calls.append(sets) or draw_views(images, sets, *rest)
     )
     run.step(run.order())
-    [(query, shown)] = seen
+    [(query, jigsaw)] = calls
     assert query == run.settings.views
-    assert (shown.jitter, shown.crop) == (None, run.method.params.jigsaw_crop), "a jigsaw's view has no colour"
+    assert (jigsaw.jitter, jigsaw.crop) == (None, run.method.params.jigsaw_crop), "a jigsaw's view has no colour"
 
 
 def test_the_bank_starts_from_the_encoder_s_embeddings():
@@ -96,15 +96,15 @@ def test_the_bank_starts_from_the_encoder_s_embeddings():
     run.step = lambda order: setattr(run, "batch", run.batches)
     run.run()
     with torch.no_grad():
-        embedded = run.method.encoder.eval()(stripes(70, 0).images.pixels / 255)
-    torch.testing.assert_close(run.method.banks[0].rows, embedded)
+        embeddings = run.method.encoder.eval()(stripes(70, 0).images.pixels / 255)
+    torch.testing.assert_close(run.method.banks[0].rows, embeddings)
 
 
 def test_history_holds_the_bound_its_ceiling_and_the_annealed_shares():
     history = training(LINEAR, epochs=4).run()
     for row in history:
         assert row["ceiling_nats"] == pytest.approx(math.log(13))
-        # Steps and their means are float32, whose rounding is a share of what is subtracted, not of the difference.
+        # Steps and their means are float32: the rounding is relative to the operands, not to their difference.
         rounding = 4 * torch.finfo(torch.float32).eps * (row["ceiling_nats"] + row["loss_nats"])
         assert row["bound_nats"] == pytest.approx(row["ceiling_nats"] - row["loss_nats"], rel=0, abs=rounding)
         assert row["bound_nats"] <= row["ceiling_nats"]
@@ -123,7 +123,7 @@ def test_metrics_are_the_last_epoch_s_accuracies_and_nats():
 
 
 def test_the_loss_of_the_history_is_in_nats_where_a_bound_scales_its_gradient():
-    """mlcpc: the ceiling less the loss is the bound, whatever alpha the loss is divided by for its gradient."""
+    """The bound of mlcpc is the ceiling minus the loss, even if alpha divides the loss for its gradient."""
     [row] = training(UNIFORM, {"bound": "mlcpc", "bounds.mlcpc.divide_by_alpha": True}, epochs=1).run()
     assert row["loss_nats"] == pytest.approx(row["ceiling_nats"] - row["bound_nats"], rel=1e-5)
 
@@ -136,13 +136,13 @@ def test_each_epoch_clusters_the_rows_as_they_are_then():
         rows, clusters = run.method.banks[0].rows, run.method.contrasts[0].clusters
         assert torch.equal(clusters, kmeans(rows, 8, 3, 2, derive(0, "clusters", epoch)))
 
-    watched(run.method, "before_epoch", plain)
+    watch(run.method, "before_epoch", plain)
     run.run()
     assert epochs == [(0, 0), (1, 0), (2, 0)]
 
 
 class Diary(Observer):
-    """Writes down each moment, and adds their number to each row and to the metrics."""
+    """Records each call, and adds the number of calls to each row and to the metrics."""
 
     def __init__(self):
         self.moments = []
@@ -166,15 +166,15 @@ class Diary(Observer):
         self.moments = state["moments"]
 
 
-def observed(place):
-    """A run of two epochs with a diary at this place of its observers."""
+def run_with_diary(place):
+    """A run of two epochs with a diary as its first or last observer."""
     run, diary = training(epochs=2), Diary()
     run.observers.insert(len(run.observers) if place == "last" else 0, diary)
     return run, diary
 
 
 def test_an_observer_is_called_at_each_step_epoch_and_end_in_the_order_of_the_list():
-    (first, early), (last, late) = observed("first"), observed("last")
+    (first, early), (last, late) = run_with_diary("first"), run_with_diary("last")
     history = last.run()
     first.run()
     steps = [[moment[1:3] for moment in late.moments[at : at + 4]] for at in (0, 5)]
@@ -190,7 +190,7 @@ def test_an_observer_is_called_at_each_step_epoch_and_end_in_the_order_of_the_li
 
 def test_an_observer_goes_on_with_its_state_and_a_finished_run_only_ends_again(tmp_path, monkeypatch):
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
-    (whole, every), (killed, _), (resumed, some), (finished, again) = (observed("last") for _ in range(4))
+    (whole, every), (killed, _), (resumed, some), (finished, again) = (run_with_diary("last") for _ in range(4))
     history = whole.run()
     with Checkpoint("pretrain", {"case": "diary"}) as checkpoint:
         killed_after(killed, 6, checkpoint)
@@ -203,39 +203,39 @@ def test_an_observer_goes_on_with_its_state_and_a_finished_run_only_ends_again(t
 
 
 def test_every_step_is_told_how_much_of_training_is_done_and_annealing_by_steps_follows_its_loss():
-    run, told, losses = training(adaptive("adaptive-step", 0.1, 2), epochs=3), [], []
+    run, progresses, losses = training(adaptive("adaptive-step", 0.1, 2), epochs=3), [], []
 
     def plain(step, views, index, progress):
-        told.append(progress)
+        progresses.append(progress)
         losses.append(step.estimate.loss_nats.item())
 
-    watched(run.method, "loss", plain)
+    watch(run.method, "loss", plain)
     run.run()
-    assert [progress.training for progress in told] == pytest.approx([step / 12 for step in range(12)])
+    assert [progress.training for progress in progresses] == pytest.approx([step / 12 for step in range(12)])
     shares = [0.0, 0.0]
     for step in range(1, 11):
         before = losses[max(step - 2, 0) : step]
         shares.append(shares[-1] + 0.1 * (losses[step] < sum(before) / len(before)))
     assert 0 < shares[-1] < 1
-    assert [progress.annealing for progress in told] == pytest.approx(shares)
+    assert [progress.annealing for progress in progresses] == pytest.approx(shares)
 
 
 def test_a_plateau_and_annealing_by_epochs_follow_the_nearest_neighbours_and_not_the_probe():
-    """A row has the shares that its epoch was trained with, not those that its accuracy leads to."""
+    """A row has the shares of its own epoch; its accuracy changes the shares of the next epoch."""
     run = training(PLATEAU, adaptive("adaptive-epoch", 0.25, 2), images=16, epochs=5)
-    nearest = [40.0, 50.0, 46.0, 44.0, 60.0]  # no better than before after epochs 3 and 4
+    nearest = [40.0, 50.0, 46.0, 44.0, 60.0]  # epochs 3 and 4 do not improve on epoch 2
     ahead = iter([{"validation_nn1_percent": one, "online_linear_top1_percent": 100 - one} for one in nearest])
     observer(run, Validation).accuracies = lambda *_: next(ahead)
     history = run.run()
     assert [row["learning_rate"] for row in history] == pytest.approx([0.03, 0.03, 0.03, 0.003, 0.0003])
-    # 50 beats 40, 46 the mean of 40 and 50; 44 does not beat that of 50 and 46.
+    # 50 exceeds 40, and 46 exceeds the mean of 40 and 50. 44 does not exceed the mean of 50 and 46.
     assert [row["outer_share"] for row in history] == pytest.approx([1, 1, 0.875, 0.75, 0.75])
     assert [row["inner_share"] for row in history] == pytest.approx([0, 0, 0.025, 0.05, 0.05])
 
 
 def test_a_loss_that_is_not_finite_stops_with_step_rate_and_rows():
     run = training(UNIFORM)
-    run.schedule = Schedule(ConstantSchedule(), 1e30, 0.0)  # more than params.yaml may hold
+    run.schedule = Schedule(ConstantSchedule(), 1e30, 0.0)  # more than params.yaml allows
     message = (
         r"^the loss is nan at step (\d+) \(epoch 1, batch \1\), learning rate 1e\+30, rows \[1\d\d\d, .*\] of the "
         r"training images; lower scales\.SCALE\.pretrain\.learning_rate or raise methods\.METHOD\.warmup$"
@@ -251,15 +251,15 @@ def test_what_decides_by_validation_is_refused_without_one(choice):
 
 
 def test_the_rate_rises_over_the_method_s_own_warmup():
-    """eqco section 2: a warm-up, here over a quarter of twelve steps; the rate of 256 images' 0.48 is 0.03 for 16."""
+    """eqco section 2: warm-up over a quarter of twelve steps. A rate of 0.48 for 256 images is 0.03 for 16."""
     run, rates = training({"methods.ir.warmup": 0.25, "schedule": "constant"}), []
-    watched(run, "step", lambda *_: rates.append(run.optimizer.param_groups[0]["lr"]))
+    watch(run, "step", lambda *_: rates.append(run.optimizer.param_groups[0]["lr"]))
     run.run()
     assert rates == pytest.approx([0, 0.01, 0.02, *[0.03] * 9])
 
 
 def test_the_gradient_norm_is_that_of_each_query_s_own_loss():
-    """eqco eq. 11: the expected row less the own one, over the temperature, where all rows are negatives."""
+    """eqco eq. 11: expected row minus own row, divided by the temperature, if all rows are negatives."""
     run, norms = training({"anneal": "none", "methods.ir.negatives": "all"}, UNIFORM, epochs=1), []
 
     def plain(step, views, index, progress):
@@ -267,7 +267,7 @@ def test_the_gradient_norm_is_that_of_each_query_s_own_loss():
         expected = (step.queries.detach() @ rows.T / 0.2).softmax(dim=1) @ rows
         norms.append(((expected - rows[index]) / 0.2).norm(dim=1))
 
-    watched(run.method, "loss", plain)
+    watch(run.method, "loss", plain)
     [row] = run.run()
     norms = torch.cat(norms)
     assert row["gradient_norm"] == pytest.approx(norms.mean().item(), rel=1e-4)
@@ -279,12 +279,12 @@ def test_the_gradient_norm_is_that_of_each_query_s_own_loss():
     [("ir", None, (70, 10)), ("moco", None, (70, 10)), ("ir", 6, (6, 6)), ("moco", 6, (6, 6))],
 )
 def test_validation_looks_among_stored_embeddings_or_without_any_among_those_made_now(method, limit, counts):
-    """Of a limited number of images, as many of each class, a new draw for each seed; a bank is there as a whole."""
+    """A limit draws images evenly over the classes, anew for each seed. A bank is always used as a whole."""
     changes = {"method": method, "methods.ir.bank_start": "random", "scales.tiny.pretrain.validation_images": limit}
     run, other = training(changes, UNIFORM, epochs=1), training(changes | {"seed": 1}, UNIFORM, epochs=1)
     [row] = run.run()
-    embed, seen = run.method.encoder.eval(), observer(run, Validation)
-    train, validation = seen.nearest, seen.images
+    embed, evaluation = run.method.encoder.eval(), observer(run, Validation)
+    train, validation = evaluation.nearest, evaluation.images
     for some, every, count in zip((train, validation), (stripes(70, 0), stripes(10, 1)), counts, strict=True):
         assert len(some) == count == 2 * int(some.labels.sum())
         assert torch.equal(some.images.pixels, every.images.pixels[some.rows - 1000])

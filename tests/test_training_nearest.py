@@ -11,12 +11,12 @@ def test_agrees_with_plain_loops_whatever_the_chunks(monkeypatch, at_once):
     monkeypatch.setattr(nearest, "SCORES_AT_ONCE", at_once)
     generator = torch.Generator().manual_seed(1)
     queries, rows = (F.normalize(torch.randn(count, 5, generator=generator), dim=1) for count in (37, 83))
-    of_queries, of_rows = (torch.randint(0, 3, (count,), generator=generator) for count in (37, 83))
+    query_labels, row_labels = (torch.randint(0, 3, (count,), generator=generator) for count in (37, 83))
     closest = [
         max(range(83), key=lambda row, query=query: float(query @ rows[row].double())) for query in queries.double()
     ]
-    right = sum(int(of_rows[row] == label) for row, label in zip(closest, of_queries, strict=True))
-    assert nearest_label_accuracy(queries, rows, of_queries, of_rows) == pytest.approx(100 * right / 37)
+    right = sum(int(row_labels[row] == label) for row, label in zip(closest, query_labels, strict=True))
+    assert nearest_label_accuracy(queries, rows, query_labels, row_labels) == pytest.approx(100 * right / 37)
 
 
 def test_the_first_of_equally_similar_rows_counts_and_no_queries_have_no_accuracy():

@@ -1,4 +1,4 @@
-"""The online probe: plain SGD on pooled features, and an encoder that does not know of it."""
+"""Online probe: plain SGD on pooled features, without effect on the encoder."""
 
 from copy import deepcopy
 
@@ -26,18 +26,18 @@ METHODS = [{"sampler": "ring"}, {"method": "moco"}, *(pytest.param(each, marks=p
 
 @pytest.mark.parametrize("changes", METHODS, ids=["ir", "moco", "cmc", "simclr", "simo", "pirl", "moco-jigsaw"])
 def test_the_encoder_has_the_same_bits_without_it(changes, untouched_global_randomness):
-    trained = [run(changes), run(changes)]
-    trained[1].observers.remove(observer(trained[1], OnlineProbe))
-    observer(trained[1], Validation).probe = None
-    histories = [training.run() for training in trained]
-    assert_equal_states(*(training.method for training in trained))
+    trainings = [run(changes), run(changes)]
+    trainings[1].observers.remove(observer(trainings[1], OnlineProbe))
+    observer(trainings[1], Validation).probe = None
+    histories = [training.run() for training in trainings]
+    assert_equal_states(*(training.method for training in trainings))
     for with_probe, without in zip(*histories, strict=True):
         assert 0 <= with_probe.pop("online_linear_top1_percent") <= 100
         assert with_probe == without
 
 
 def plain(probe, features, labels, steps):
-    """The classifier by autograd and torch.optim, from the features of each step."""
+    """Trains the classifier by autograd and torch.optim on the features of each step."""
     width, classes = features[0].shape[1], 3
     network = torch.nn.Sequential(
         torch.nn.BatchNorm1d(width, momentum=0.05, affine=False), torch.nn.Linear(width, classes)
@@ -59,14 +59,14 @@ def test_it_is_softmax_regression_by_sgd_with_momentum(views, unlabelled, genera
     encoder = build_encoder(CONFIG, seed=0).train()
     labels = torch.arange(12) % 3
     labels[:unlabelled] = -1
-    probe, seen, of_seen = OnlineProbe(encoder, labels, 3, CPU), [], []
+    probe, pooled, pooled_labels = OnlineProbe(encoder, labels, 3, CPU), [], []
     for _ in range(5):
         index = torch.randperm(12, generator=generator)[:8]
         images = torch.rand(8 * views, 3, 16, 16, generator=generator)
-        seen.append(encoder.embeddings_and_pooled(images)[1])
-        of_seen.append(torch.cat([labels[index]] * views))
-        probe.learn(index, seen[-1:])
-    network = plain(probe, seen, of_seen, 5)
+        pooled.append(encoder.embeddings_and_pooled(images)[1])
+        pooled_labels.append(torch.cat([labels[index]] * views))
+        probe.learn(index, pooled[-1:])
+    network = plain(probe, pooled, pooled_labels, 5)
     test, truth = torch.randn(50, encoder.width, generator=generator), torch.arange(50) % 3
     torch.testing.assert_close(probe.weight[:-1].T, network[1].weight.detach(), atol=1e-6, rtol=1e-4)
     torch.testing.assert_close(probe.weight[-1], network[1].bias.detach(), atol=1e-6, rtol=1e-4)
@@ -78,18 +78,18 @@ def test_it_is_softmax_regression_by_sgd_with_momentum(views, unlabelled, genera
 @pytest.mark.parametrize("split", ["none", "lab"])
 def test_a_step_tells_what_an_evaluation_of_its_queries_gives_in_the_same_order(method, split, monkeypatch):
     training = run({"method": method, "split": split})
-    learned, seen = [], []
-    monkeypatch.setattr(observer(training, OnlineProbe), "learn", lambda index, pooled: learned.append(pooled))
+    features, batches = [], []
+    monkeypatch.setattr(observer(training, OnlineProbe), "learn", lambda index, pooled: features.append(pooled))
     embed = training.method.embed
-    monkeypatch.setattr(training.method, "embed", lambda views: seen.append(views) or embed(views))
+    monkeypatch.setattr(training.method, "embed", lambda views: batches.append(views) or embed(views))
     training.method.start(training._embed)
     training.method.train()
     encoder = deepcopy(training.method.encoder)
     training.step(training.order())
     with torch.no_grad():
-        expected = encoder.train().pooled(seen[0])
-    assert not any(part.requires_grad for part in learned[0])
-    torch.testing.assert_close(torch.cat(learned[0], dim=1), expected)
+        expected = encoder.train().pooled(batches[0])
+    assert not any(part.requires_grad for part in features[0])
+    torch.testing.assert_close(torch.cat(features[0], dim=1), expected)
 
 
 def test_it_learns_classes_that_features_separate():

@@ -1,4 +1,4 @@
-"""From params.yaml to a run: what is built, what is refused, and what is warned of, in one sentence each."""
+"""Building a run from params.yaml: its parts, and its errors and warnings in one sentence each."""
 
 import itertools
 import logging
@@ -25,7 +25,7 @@ from annulus.negatives.samplers import Ball, Cave, Ring, Uniform
 from annulus.training.setup import encoder_config
 from annulus.views.splits import ColourSplit, FrequencySplit, channel_statistics
 
-# Each method's class, and the negatives of a query where all are taken.
+# Class of each method, and the negatives of a query with `negatives: all`.
 METHODS = {
     "ir": ("IR", 69),
     "pirl": ("PIRL", 69),
@@ -38,7 +38,7 @@ INFONCE, UNIFORM, RING = InfoNCE(), Uniform(), Ring(inner=0.015, outer=0.5)
 
 
 def last_estimate(changes, steps=1):
-    """The estimate of the last of some steps, taken as training takes them."""
+    """Estimate of the last of `steps` training steps."""
     training, estimates = run(changes), []
     training.method.start(training._embed)
     training.method.before_epoch(0, training._embed)
@@ -49,7 +49,7 @@ def last_estimate(changes, steps=1):
     return estimates[-1].estimate
 
 
-# --- what is built ------------------------------------------------------------------------------------
+# --- parts of a run -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -70,7 +70,7 @@ def test_every_method_takes_a_step_with_its_parameters_negatives_and_neighbours(
         assert estimate.bound_nats <= estimate.ceiling_nats + 1e-6
     early = {"neighbour_sets.s.start": 0.0, "neighbour_sets.s.until": 0.0, "neighbour_sets.k.start": 0.0}
     choices = {"method": method, "sampler": "uniform", f"methods.{method}.negatives": "all"} | early
-    # After three batches of 16, moco's 32 places hold keys of images, which have clusters.
+    # After three batches of 16, all 32 places of moco's queue hold keys of images, which have clusters.
     la, clustered, alone = (
         last_estimate(choices | {"bound": bound, "neighbours": neighbours}, steps=3)
         for bound, neighbours in (("la", "s"), ("infonce", "k"), ("infonce", "none"))
@@ -127,12 +127,12 @@ def test_no_two_parts_or_seeds_of_a_training_draw_the_same_numbers(method):
         if method == "pirl":
             weights += [critic.of_query.weight for critic in training.method.critics]
     assert len(states) >= 2 * 3
-    for drawn in (states, weights):
-        assert not any(one.equal(other) for one, other in itertools.combinations(drawn, 2))
+    for numbers in (states, weights):
+        assert not any(one.equal(other) for one, other in itertools.combinations(numbers, 2))
 
 
 def test_a_queue_finds_every_key_of_an_image_where_an_epoch_leaves_images_out():
-    """Of 70 images an epoch shows 64: a queue of 66 may hold the end of one epoch, the next, and a third's start."""
+    """An epoch has 64 of 70 images. A queue of 66 can hold keys of three epochs: an end, a whole one, a start."""
     queue = run({"method": "moco", "scales.tiny.pretrain.queue": 66}).method.queues[0]
     epoch = torch.arange(64).flip(0)  # image 0 is the last
     for images in (epoch, epoch, torch.tensor([0])):
@@ -155,7 +155,7 @@ def test_the_encoder_sees_colours_or_a_split_s_parts_normalised_by_the_training_
 
 
 def test_the_views_of_a_colour_split_keep_their_colour(caplog):
-    """arXiv:2005.13149, Appendix C.1: no greyscale for CMC, whose colour network would see nothing; jitter stays."""
+    """arXiv:2005.13149, Appendix C.1: CMC omits greyscale, since its colour network would see nothing; jitter stays."""
     choice = {"views": "standard", "view_sets.standard.grayscale": 1.0}
     with caplog.at_level(logging.INFO, logger="annulus"):
         views = run(choice | {"split": "lab"}).settings.views
@@ -182,14 +182,14 @@ def test_what_the_images_cannot_serve_is_refused(changes, images, message):
         run(changes, images=images)
 
 
-# --- what is warned of --------------------------------------------------------------------------------
+# --- warnings -----------------------------------------------------------------------------------------
 
 CLOSE = CloseNeighbours(share=0.1, start=0.05, until=0.5, in_denominator=True)
 CLUSTERED = ClusterNeighbours(clusters=8, iterations=1, runs=1, start=0.05, in_denominator=True)
 
 
-def said(bound=INFONCE, neighbours=None, sampler=UNIFORM, negatives=8):
-    """What these choices are warned of."""
+def contrast_warnings(bound=INFONCE, neighbours=None, sampler=UNIFORM, negatives=8):
+    """Warnings of these choices for 100 columns of the memory and 16 queries."""
     return ContrastConfig(sampler, neighbours, bound, negatives).warnings_for(100, 16)
 
 
@@ -198,10 +198,10 @@ def mlcpc(start, end, eqco_alpha=None):
 
 
 def test_what_a_choice_loses_is_said_in_a_sentence_each():
-    """cpc loses log(1/alpha), and its ceiling is log(m/alpha), with 8 negatives log 36.
+    """cpc loses log(1/alpha). Its ceiling is log(m/alpha): with 8 negatives and alpha 0.25, log 36.
 
-    mlcpc: m = 9, n = 16, alpha_{m,n} = 9/129; at 0.01 log 6.977 are lost. A margin of 26: (1 + 26)/(1 + 8) = 3.
-    cpc with alpha 3 and a margin of 96: beta = 6/8, so that alpha is 9/(1 + 6/8 * 96/3) = 0.36.
+    mlcpc: m = 9, n = 16, alpha_{m,n} = 9/129; alpha 0.01 loses log 6.977. A margin of 26: (1 + 26)/(1 + 8) = 3.
+    cpc with alpha 3 and a margin of 96: beta = 6/8, so alpha is 9/(1 + 6/8 * 96/3) = 0.36.
     """
     chance = "by chance, and made the paper's runs worse (Wu et al. 2020, arXiv:2005.13149, table 1, s-neigh wit"
     cpc = "alpha {}, below 1, is not a lower bound: it may exceed the information by up to log(1/alpha) = {} nats"
@@ -231,9 +231,9 @@ def test_what_a_choice_loses_is_said_in_a_sentence_each():
             ["than the 40 negatives"],
         ),
     ):
-        found = said(**choices)
-        assert len(found) == len(sentences)
-        assert all(part in sentence for part, sentence in zip(sentences, found, strict=True)), found
+        warnings = contrast_warnings(**choices)
+        assert len(warnings) == len(sentences)
+        assert all(part in sentence for part, sentence in zip(sentences, warnings, strict=True)), warnings
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_what_a_choice_loses_is_said_in_a_sentence_each():
         {"bound": CPC(alpha=1.0, eqco_alpha=8.0)},
         {"bound": mlcpc(2.0, 9 / 129)},
         {"bound": mlcpc(1.0, 1.0, eqco_alpha=26.0)},
-        # Annealing starts from more negatives, for which alpha 12 may be fine; with 8 of them m is 9.
+        # Annealing starts from more negatives, for which alpha 12 may be valid; with 8 negatives m is 9.
         {"bound": CPC(alpha=12.0, eqco_alpha=64.0)},
         {"bound": mlcpc(12.0, 1.0, eqco_alpha=8.0)},
         {"bound": BinaryNCE(normaliser="constant", constant=2.25, rate=0.9)},
@@ -256,21 +256,21 @@ def test_what_a_choice_loses_is_said_in_a_sentence_each():
     ],
 )
 def test_of_what_loses_nothing_nothing_is_said(choices):
-    assert said(**choices) == []
+    assert contrast_warnings(**choices) == []
 
 
-def warnings_of(changes, caplog):
-    """What building a run logs as warnings."""
+def logged_warnings(changes, caplog):
+    """Builds a run and returns the warnings that it logs."""
     caplog.clear()
     run(changes | {"methods.simo.batch_norm": "shuffle"})
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 def test_building_a_run_warns_of_what_its_choices_lose_once_and_of_params_yaml_s_nothing(caplog):
-    [warning] = warnings_of({"neighbours": "s"}, caplog)
+    [warning] = logged_warnings({"neighbours": "s"}, caplog)
     assert warning.startswith("in_denominator False of the neighbours is the papers' formula, whose loss is no bound")
-    assert [warnings_of({"method": method}, caplog) for method in METHODS] == [[]] * len(METHODS)
-    [warning] = warnings_of(
+    assert [logged_warnings({"method": method}, caplog) for method in METHODS] == [[]] * len(METHODS)
+    [warning] = logged_warnings(
         {"datasets.shapes.view_size": 96, "datasets.shapes.image_size": 96, "backbone": "convnet"}, caplog
     )
     assert warning == "backbone convnet is for images of some twenty pixels, and here they have 96; take resnet18"
@@ -283,6 +283,6 @@ def test_mlcpc_counts_the_queries_and_candidates_of_the_method(method, negatives
         mlcpc_lower_alpha(negatives + 1, queries),
         {"method": method, "bound": "mlcpc", "sampler": "uniform"},
     )
-    assert warnings_of(choice | {"bounds.mlcpc.alpha_end": lowest * 1.001}, caplog) == []
-    [warning] = warnings_of(choice | {"bounds.mlcpc.alpha_end": lowest * 0.999}, caplog)
+    assert logged_warnings(choice | {"bounds.mlcpc.alpha_end": lowest * 1.001}, caplog) == []
+    [warning] = logged_warnings(choice | {"bounds.mlcpc.alpha_end": lowest * 0.999}, caplog)
     assert f"for n = {queries} queries of m = {negatives + 1} candidates" in warning

@@ -1,4 +1,4 @@
-"""Few images: settings that were chosen for many run, and each change is one warning, however many the seeds."""
+"""Few images: settings for many images still run, and each change is one warning for all seeds."""
 
 import json
 from dataclasses import replace
@@ -41,13 +41,13 @@ def test_a_batch_is_the_largest_multiple_of_eight_that_there_is(images, batch, c
 
 @pytest.mark.parametrize(("images", "clusters"), [(300, 300), (299, 149), (64, 32)])
 def test_clusters_hold_two_images_where_there_are_fewer_images_than_clusters(images, clusters, caplog):
-    found = for_few_images(images, replace(read({}), budget=SCALE, sampler=CAVE, neighbours=CLUSTERED))
-    assert found.sampler == replace(CAVE, clusters=clusters)
-    assert found.neighbours == replace(CLUSTERED, clusters=clusters)
+    settings = for_few_images(images, replace(read({}), budget=SCALE, sampler=CAVE, neighbours=CLUSTERED))
+    assert settings.sampler == replace(CAVE, clusters=clusters)
+    assert settings.neighbours == replace(CLUSTERED, clusters=clusters)
     sentence = f"clusters: 300 is more than the {images} training images; they are grouped into {clusters}"
-    said = [message for message in caplog.messages if "clusters" in message]
+    warnings = [message for message in caplog.messages if "clusters" in message]
     sections = [] if clusters == 300 else ["samplers.cave", "neighbour_sets.k"]
-    assert said == [f"WARNING: {section}.{sentence}" for section in sections]
+    assert warnings == [f"WARNING: {section}.{sentence}" for section in sections]
 
 
 def test_more_negatives_than_rows_are_drawn_with_one_warning(caplog):
@@ -63,7 +63,7 @@ def test_more_negatives_than_rows_are_drawn_with_one_warning(caplog):
 
 
 def test_fifty_images_run_the_main_line(tmp_path, monkeypatch, caplog):
-    """Fewer than a batch, than negatives, than neighbours and than clusters; five classes of one colour each."""
+    """36 training images are fewer than a batch, the negatives and the neighbours; five classes of one colour each."""
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))  # where checkpoints go
     random = torch.Generator().manual_seed(0)
     for split, count in (("train", 8), ("test", 2)):
@@ -77,7 +77,7 @@ def test_fifty_images_run_the_main_line(tmp_path, monkeypatch, caplog):
     changes |= {"scales.demo.pretrain.batch_size": 64, "scales.demo.pretrain.negatives": 1024}
     metrics = main_line(changes, tmp_path)
     assert (metrics["prepare"]["train_images"], metrics["prepare"]["test_images"]) == (36, 10)
-    assert {seed: found["k"] for seed, found in metrics["knn"].items()} == {"0": 36, "1": 36}
+    assert {seed: row["k"] for seed, row in metrics["knn"].items()} == {"0": 36, "1": 36}
     assert metrics["summary"]["bound_nats"] <= metrics["summary"]["bound_ceiling_nats"]
     assert sum("WARNING: scales.SCALE.pretrain.batch_size" in message for message in caplog.messages) == 1
     [chance] = [message for message in caplog.messages if "near chance" in message]
@@ -99,19 +99,19 @@ def test_a_flat_folder_of_photographs_runs_to_its_summary_without_a_number_of_cl
     assert metrics["linear"] == {"0": {}, "1": {}}
     shares = {"", "_pixels", "_colour", "_chance"}
     retrieval = {f"crop_retrieval{name}_percent" for name in shares}
-    for of_seed in metrics["knn"].values():
-        assert of_seed.keys() == retrieval | {"crop_retrieval_images"}
-        assert (of_seed["crop_retrieval_images"], of_seed["crop_retrieval_chance_percent"]) == (5, 2.0)
+    for row in metrics["knn"].values():
+        assert row.keys() == retrieval | {"crop_retrieval_images"}
+        assert (row["crop_retrieval_images"], row["crop_retrieval_chance_percent"]) == (5, 2.0)
     assert retrieval - {"crop_retrieval_chance_percent"} < set(metrics["summary"])
     assert read_right(tmp_path / "numbers/knn_right.json") == read_right(tmp_path / "numbers/linear_right.json") == {}
     assert (tmp_path / "numbers/linear.csv").read_text() == "seed,epoch\n"
     assert (tmp_path / "confusion.csv").read_text() == "actual,predicted\n"
     assert {"alignment", "uniformity", "effective_rank", "bound_nats"} < set(metrics["summary"])
-    measured = {name for file in metrics.values() for name in file} | set(metrics["diagnostics"]["0"])
-    percents = {name for name in measured if name.endswith("_percent")}
+    numbers = {name for file in metrics.values() for name in file} | set(metrics["diagnostics"]["0"])
+    percents = {name for name in numbers if name.endswith("_percent")}
     assert percents <= retrieval, "no accuracy and no false negatives"
-    listed = json.loads((tmp_path / "numbers/split.json").read_text())
-    assert {part: len(names) for part, names in listed.items()} == {"train": 45, "validation": 0, "test": 5}
+    split = json.loads((tmp_path / "numbers/split.json").read_text())
+    assert {part: len(names) for part, names in split.items()} == {"train": 45, "validation": 0, "test": 5}
     with Image.open(tmp_path / "neighbours.png") as rows:
         assert rows.size[1] == 21 + 5 * (96 + 14 + 4), "a line of headings, and names below the images"
     assert (tmp_path / "map.svg").read_text().count('<g class="p">') == 50
@@ -136,7 +136,7 @@ def test_training_images_without_a_class_give_validation_images_no_accuracy(meth
 
 
 def main_line(changes, folder):
-    """The metrics of every stage of the main line, run one after the other here."""
+    """Runs the stages of the main line in turn and returns the metrics of each."""
     params, metrics = folder / "params.yaml", {}
     params.write_text(yaml.safe_dump(changed(changes)))
     files = {"examples": "examples.safetensors", "confusion": "confusion.csv", "curve": "numbers/pretrain.csv"}

@@ -1,4 +1,4 @@
-"""Whole steps, re-implemented plainly: views, loss, SGD, memory, annealing, learning rate, one after the other.
+"""Whole steps against plain code: views, loss, SGD, memory, annealing and learning rate in sequence.
 
 The networks and the augmentations are the library's own; everything between them is written out here. The networks
 compute in float64, since rounding in float32 grows a hundredfold over eight steps; embeddings are float32.
@@ -32,8 +32,8 @@ CHOICES = {
 }
 
 
-def ring_of(scores, excluded, others, progress):
-    """The columns in the annealed ring, closest first, of one query's scores."""
+def ring_columns(scores, excluded, others, progress):
+    """Columns of one query's scores in the annealed ring, closest first."""
     ranked = sorted((c for c in range(len(scores)) if c not in excluded), key=lambda column: -float(scores[column]))
     first = math.floor(round(INNER * progress * others, 6))
     last = math.floor(round((1 - (1 - OUTER) * progress) * others, 6))
@@ -54,7 +54,7 @@ class PlainIR:
         self.queries = encoder(views[0])
         for query, row in zip(self.queries, index.tolist(), strict=True):
             scores = self.bank @ query / TEMPERATURE
-            yield infonce(scores[row], scores[ring_of(scores.detach(), {row}, len(self.bank) - 1, progress)])
+            yield infonce(scores[row], scores[ring_columns(scores.detach(), {row}, len(self.bank) - 1, progress)])
 
     def after_step(self, encoder, index):
         mixed = BANK_RATE * self.bank[index] + (1 - BANK_RATE) * self.queries.detach()
@@ -77,7 +77,7 @@ class PlainMoCo:
         for query, key, image in zip(encoder(views[0]), self.new, index.tolist(), strict=True):
             scores = torch.stack(self.keys) @ query / TEMPERATURE
             own = {column for column, other in enumerate(self.images) if other == image}
-            ring = ring_of(scores.detach(), own, len(self.keys) - 1, progress)
+            ring = ring_columns(scores.detach(), own, len(self.keys) - 1, progress)
             yield infonce(query @ key / TEMPERATURE, scores[ring])
 
     @torch.no_grad()
@@ -104,7 +104,7 @@ class PlainSimCLR:
         for query in range(count):
             other = (query + len(index)) % count
             scores = embeddings @ embeddings[query] / TEMPERATURE
-            yield infonce(scores[other], scores[ring_of(scores.detach(), {query, other}, count - 2, progress)])
+            yield infonce(scores[other], scores[ring_columns(scores.detach(), {query, other}, count - 2, progress)])
 
     def after_step(self, encoder, index):
         pass
@@ -115,10 +115,10 @@ class PlainSimCLR:
 
 @pytest.mark.parametrize(("name", "kind"), [("ir", PlainIR), ("moco", PlainMoCo), ("simclr", PlainSimCLR)])
 def test_two_epochs_are_the_plain_steps_of_the_papers(name, kind):
-    """Kills what the loss alone does not show: an order turned round, annealing or decay left out, equal views.
+    """Catches faults that the loss alone does not show: a reversed order, missing annealing or decay, equal views.
 
-    `after_step` comes after the optimiser's step: the key encoder of MoCo follows the encoder as it then is, and
-    backward has read the memory that is overwritten.
+    `after_step` comes after the optimiser's step: the key encoder of MoCo follows the updated encoder, and backward
+    has already read the memory that is overwritten.
     """
     training = run(CHOICES | {"method": name, f"methods.{name}.temperature": TEMPERATURE})
     for part in (training.method.encoder, getattr(training.method, "keys", None)):
@@ -132,12 +132,12 @@ def test_two_epochs_are_the_plain_steps_of_the_papers(name, kind):
         order = torch.randperm(len(training.images), generator=generator(0, "order", epoch))
         for batch in range(BATCHES):
             index = order[batch * BATCH : (batch + 1) * BATCH]
-            trained = (epoch * BATCHES + batch) / (EPOCHS * BATCHES)
+            progress = (epoch * BATCHES + batch) / (EPOCHS * BATCHES)
             images = training.images.take(index)
             views = [augment(images, training.settings.views, 16, random) for _ in range(plain.views)]
-            loss = torch.stack([*plain.losses(encoder, views, index, min(trained / 0.75, 1.0))]).mean()
+            loss = torch.stack([*plain.losses(encoder, views, index, min(progress / 0.75, 1.0))]).mean()
             losses.append(loss.item())
-            rate = RATE * BATCH / 256 * (1 + math.cos(math.pi * trained)) / 2
+            rate = RATE * BATCH / 256 * (1 + math.cos(math.pi * progress)) / 2
             gradients = torch.autograd.grad(loss, weights)
             with torch.no_grad():  # v <- momentum * v + gradient + decay * theta; theta <- theta - rate * v
                 for weight, velocity, gradient in zip(weights, velocities, gradients, strict=True):
@@ -146,17 +146,17 @@ def test_two_epochs_are_the_plain_steps_of_the_papers(name, kind):
             plain.after_step(encoder, index)
 
     training.method.train()
-    measured = []
+    training_losses = []
     for epoch in range(EPOCHS):
         training.epoch, training.batch = epoch, 0
         order = training.order()
         assert len(order) == BATCHES
         for _ in range(BATCHES):
             training.step(order)
-        measured += observer(training, Measurement).losses.tolist()
+        training_losses += observer(training, Measurement).losses.tolist()
 
-    assert measured == pytest.approx(losses, rel=1e-4)
+    assert training_losses == pytest.approx(losses, rel=1e-4)
     for weight, expected in zip(training.method.encoder.parameters(), encoder.parameters(), strict=True):
         torch.testing.assert_close(weight, expected, rtol=0, atol=1e-4)
-    memory, found = plain.memories(training.method)
-    torch.testing.assert_close(found, memory, rtol=0, atol=1e-4)
+    plain_memory, memory = plain.memories(training.method)
+    torch.testing.assert_close(memory, plain_memory, rtol=0, atol=1e-4)

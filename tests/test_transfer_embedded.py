@@ -1,4 +1,4 @@
-"""Targets without files: balanced, the same bytes everywhere, and classes that can be told from the pixels."""
+"""Targets without files: balanced classes, the same bytes everywhere, and classes that differ in their pixels."""
 
 import hashlib
 import json
@@ -20,11 +20,11 @@ from annulus_lab.studies.transfer.transfer_params import EMBEDDED
 BYTES = {"textures": "b1a135003792", "outlines": "c76efdd37ba7", "hues": "c71b03f3b994"}
 
 
-def opened(name, seed=0):
+def open_small(name, seed=0):
     return open_target(name, None, 20, {"train": 240, "test": 120}, seed)
 
 
-def images_of(source):
+def read_images(source):
     images, bad = source.read(torch.arange(120))
     assert not bad
     return images
@@ -32,27 +32,27 @@ def images_of(source):
 
 @pytest.mark.parametrize("name", EMBEDDED)
 def test_train_and_test_are_other_images_of_the_same_classes_and_the_same_bytes_everywhere(name):
-    train, test = opened(name).values()
+    train, test = open_small(name).values()
     assert train.classes == test.classes
     assert train.labels.bincount().min() >= 120 // len(train.classes)
-    images = images_of(train)
-    assert len(torch.cat([images, images_of(test)]).flatten(1).unique(dim=0)) == 240
+    images = read_images(train)
+    assert len(torch.cat([images, read_images(test)]).flatten(1).unique(dim=0)) == 240
     assert torch.equal(train.read(torch.tensor([7, 3]))[0], images[[7, 3]]), "an image depends on its row only"
     if name in BYTES:
         assert hashlib.sha256(images.numpy().tobytes()).hexdigest()[:12] == BYTES[name]
-        assert not torch.equal(images, images_of(opened(name, seed=1)["train"]))
+        assert not torch.equal(images, read_images(open_small(name, seed=1)["train"]))
 
 
 def test_hues_are_told_by_their_most_saturated_pixels_and_outlines_are_grey():
-    source = opened("hues")["train"]
-    images = images_of(source).float()
+    source = open_small("hues")["train"]
+    images = read_images(source).float()
     chroma = images.amax(dim=1) - images.amin(dim=1)
     best = chroma.flatten(1).argmax(dim=1)
     red, green, blue = (images.flatten(2)[torch.arange(120), :, best] / 255).unbind(1)
     hue = torch.atan2(3**0.5 * (green - blue), 2 * red - green - blue).rad2deg() % 360
     apart = (hue - 30 * source.labels[:120] + 180) % 360 - 180
     assert apart.abs().max() < 20, "classes are 30 degrees apart"
-    outlines = images_of(opened("outlines")["train"])
+    outlines = read_images(open_small("outlines")["train"])
     assert torch.equal(outlines[:, 0], outlines[:, 1])
 
 
@@ -79,7 +79,7 @@ def test_a_target_is_prepared_within_its_limits_and_nothing_is_cut_for_validatio
     with pytest.raises(InputError, match="train_images 5 is fewer than the 10 classes"), few:
         pass
     with pytest.raises(InputError, match=r"targets: 'aircrafts' is none of digits, .*; did you mean 'aircraft'\?"):
-        opened("aircrafts")
+        open_small("aircrafts")
 
 
 def test_the_sheet_has_a_row_for_each_target_and_takes_classes_in_turn():
@@ -92,8 +92,8 @@ def test_the_sheet_has_a_row_for_each_target_and_takes_classes_in_turn():
     left = picture.width - columns * (TILE + GAP)
     assert picture.height == 2 * (TILE + GAP) + GAP
     middle = GAP + TILE // 2
-    shown = [picture.getpixel((left + place * (TILE + GAP) + 5, middle))[0] for place in range(4)]
-    assert shown == [0, 20, 10, 0]
+    reds = [picture.getpixel((left + place * (TILE + GAP) + 5, middle))[0] for place in range(4)]
+    assert reds == [0, 20, 10, 0]
 
 
 def test_episodes_are_of_the_classes_that_meta_dataset_holds_out(tmp_path):

@@ -1,4 +1,4 @@
-"""Each real archive's layout, made up here with few small files: labels, pixels, divisions, and the sentences."""
+"""Layout of each real archive, rebuilt with few small files: labels, pixels, splits and error sentences."""
 
 import hashlib
 import io
@@ -25,32 +25,32 @@ SIZE = 16
 NO_LIMITS = {"train": None, "test": None}
 
 
-def opened(name: str, root: Path):
+def open_splits(name: str, root: Path):
     return open_target(name, str(root), SIZE, NO_LIMITS, 0)
 
 
 def picture(path: Path, level: int, size: tuple[int, int] = (20, 20)) -> None:
-    """A file of one level of grey, which says which one was read."""
+    """Writes a picture of one grey level, which identifies the file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.new("RGB", size, (level,) * 3).save(path.with_suffix(".png"))
     path.with_suffix(".png").rename(path)
 
 
 def levels(source) -> list[int]:
-    """The level of every image."""
+    """Grey level of every image, read at its centre."""
     images, bad = source.read(torch.arange(len(source.labels)))
     assert not bad
     assert images.shape == (len(source.labels), 3, SIZE, SIZE)
     return images[:, 0, SIZE // 2, SIZE // 2].tolist()
 
 
-def told(source) -> list[tuple[str, int]]:
-    """The class and the level of every image."""
+def classes_and_levels(source) -> list[tuple[str, int]]:
+    """Class and grey level of every image."""
     return [(source.classes[label], level) for label, level in zip(source.labels.tolist(), levels(source), strict=True)]
 
 
 def idx(array: list) -> bytes:
-    """MNIST's format of bytes."""
+    """The array as bytes in MNIST's format."""
     bytes_ = np.array(array, np.uint8)
     return bytes([0, 0, 8, bytes_.ndim]) + b"".join(n.to_bytes(4, "big") for n in bytes_.shape) + bytes_.tobytes()
 
@@ -63,7 +63,7 @@ def test_mnist_and_fashion_mnist(name, folder, tmp_path):
         images = [np.full((28, 28), 10 * label + 5) for label in labels]
         (raw / f"{part}-images-idx3-ubyte").write_bytes(idx(images))
         (raw / f"{part}-labels-idx1-ubyte").write_bytes(idx(labels))
-    sources = opened(name, tmp_path)
+    sources = open_splits(name, tmp_path)
     assert sources["train"].labels.tolist() == [1, 0, 3]
     assert [levels(sources[split]) for split in ("train", "test")] == [[15, 5, 35], [5, 95]]
     assert len(sources["test"].classes) == 10
@@ -74,13 +74,13 @@ def test_aircraft_are_cut_to_their_boxes_and_validation_is_for_training(tmp_path
     (data / "images").mkdir(parents=True)
     for number, level in enumerate((50, 100, 150)):
         image = Image.new("RGB", (60, 40))
-        image.paste((level,) * 3, (10, 5, 50, 35))  # all but a margin, where a name would stand
+        image.paste((level,) * 3, (10, 5, 50, 35))  # the margin stays black; a real picture has a name there
         image.save(data / f"images/{number}.jpg", quality=95)
     lists = {"images_box": "".join(f"{number} 11 6 50 35\n" for number in range(3)), "variants": "737-200\nA330\n"}
     lists |= {"images_variant_trainval": "0 A330\n2 737-200\n", "images_variant_test": "1 A330\n"}
     for name, text in lists.items():
         (data / f"{name}.txt").write_text(text)
-    sources = opened("aircraft", tmp_path)
+    sources = open_splits("aircraft", tmp_path)
     assert sources["train"].classes == ("737-200", "A330")
     assert [sources[split].labels.tolist() for split in ("train", "test")] == [[1, 0], [1]]
     images, _ = sources["train"].read(torch.tensor([1, 0]))
@@ -93,9 +93,9 @@ def test_dtd_takes_its_first_division(tmp_path):
         (tmp_path / "dtd/dtd/labels").mkdir(exist_ok=True, parents=True)
         others = f"dotted/dotted_0.jpg\nlined/lined_{max(number, 1)}.jpg\n"
         (tmp_path / f"dtd/dtd/labels/{split}1.txt").write_text(others)
-    sources = opened("dtd", tmp_path)
-    assert told(sources["train"]) == [("dotted", 0), ("lined", 40), ("dotted", 0), ("lined", 40)]
-    assert told(sources["test"]) == [("dotted", 0), ("lined", 80)]
+    sources = open_splits("dtd", tmp_path)
+    assert classes_and_levels(sources["train"]) == [("dotted", 0), ("lined", 40), ("dotted", 0), ("lined", 40)]
+    assert classes_and_levels(sources["test"]) == [("dotted", 0), ("lined", 80)]
 
 
 def test_traffic_signs(tmp_path):
@@ -103,22 +103,22 @@ def test_traffic_signs(tmp_path):
         picture(tmp_path / f"gtsrb/GTSRB/Training/{number:05d}/00000_00000.ppm", level)
         picture(tmp_path / f"gtsrb/GTSRB/Final_Test/Images/{number:05d}.ppm", level + 9)
     (tmp_path / "gtsrb/GT-final_test.csv").write_text("Filename;ClassId\n00000.ppm;1\n00001.ppm;0\n")
-    sources = opened("trafficsign", tmp_path)
-    assert told(sources["train"]) == [("00", 30), ("01", 60)]
-    assert told(sources["test"]) == [("01", 39), ("00", 69)]
+    sources = open_splits("trafficsign", tmp_path)
+    assert classes_and_levels(sources["train"]) == [("00", 30), ("01", 60)]
+    assert classes_and_levels(sources["test"]) == [("01", 39), ("00", 69)]
 
 
 def test_flowers_train_on_both_small_parts(tmp_path, monkeypatch):
-    monkeypatch.setattr("torchvision.datasets.Flowers102._check_integrity", lambda self: True)  # of the real files' MD5
+    monkeypatch.setattr("torchvision.datasets.Flowers102._check_integrity", lambda self: True)  # MD5 of the real files
     for number in range(1, 5):
         picture(tmp_path / f"flowers-102/jpg/image_{number:05d}.jpg", 40 * number)
     savemat(tmp_path / "flowers-102/imagelabels.mat", {"labels": np.array([[1, 2, 2, 1]])})
     division = {"trnid": np.array([[1, 2]]), "valid": np.array([[3, 3]]), "tstid": np.array([[4, 4]])}
     savemat(tmp_path / "flowers-102/setid.mat", division)
-    sources = opened("vggflower", tmp_path)
+    sources = open_splits("vggflower", tmp_path)
     assert sources["train"].labels.tolist() == [0, 1, 1, 1]
     assert levels(sources["train"]) == [40, 80, 120, 120]
-    assert told(sources["test"])[0] == ("001.pink primrose", 160)
+    assert classes_and_levels(sources["test"])[0] == ("001.pink primrose", 160)
 
 
 def test_omniglot_is_divided_by_who_drew(tmp_path, monkeypatch):
@@ -131,14 +131,14 @@ def test_omniglot_is_divided_by_who_drew(tmp_path, monkeypatch):
         for drawer in range(1, 21):
             picture(root / part / alphabet / "character01" / f"0001_{drawer:02d}.png", drawer)
     monkeypatch.setattr(Omniglot, "zips_md5", sums)
-    sources = opened("omniglot", tmp_path)
+    sources = open_splits("omniglot", tmp_path)
     assert sources["train"].classes == ("Greek-character01", "Tagalog-character01")
     assert levels(sources["train"]) == 2 * list(range(1, 15))
     assert levels(sources["test"]) == 2 * list(range(15, 21))
 
 
 def cub(root: Path) -> None:
-    """Three images of two birds; numbers of images are in no order."""
+    """Writes three images of two birds; the lists are not sorted by image number."""
     names = {3: ("001.Auk/auk_a.jpg", 1, 1), 1: ("002.Wren/wren.jpg", 2, 0), 2: ("001.Auk/auk_b.jpg", 1, 0)}
     for number, (path, _, _) in names.items():
         picture(root / "images" / path, 40 * number)
@@ -150,9 +150,9 @@ def cub(root: Path) -> None:
 
 def test_cub_is_read_by_its_four_lists(tmp_path):
     cub(tmp_path)
-    sources = opened("cub", tmp_path)
-    assert told(sources["train"]) == [("001.Auk", 120)]
-    assert told(sources["test"]) == [("002.Wren", 40), ("001.Auk", 80)]
+    sources = open_splits("cub", tmp_path)
+    assert classes_and_levels(sources["train"]) == [("001.Auk", 120)]
+    assert classes_and_levels(sources["test"]) == [("002.Wren", 40), ("001.Auk", 80)]
 
 
 def test_fungi_test_on_the_validation_part_and_keep_classes_of_one_name_apart(tmp_path):
@@ -164,9 +164,9 @@ def test_fungi_test_on_the_validation_part_and_keep_classes_of_one_name_apart(tm
         boxes = [{"image_id": first + one, "category_id": 1 - one} for one in range(2)]
         content = {"images": images, "annotations": boxes, "categories": categories}
         (tmp_path / f"{split}.json").write_text(json.dumps(content))
-    sources = opened("fungi", tmp_path)
-    assert told(sources["train"]) == [("0001.Amanita", 0), ("0000.Amanita", 30)]
-    assert told(sources["test"]) == [("0001.Amanita", 60), ("0000.Amanita", 90)]
+    sources = open_splits("fungi", tmp_path)
+    assert classes_and_levels(sources["train"]) == [("0001.Amanita", 0), ("0000.Amanita", 30)]
+    assert classes_and_levels(sources["test"]) == [("0001.Amanita", 60), ("0000.Amanita", 90)]
 
 
 def test_quickdraw_tests_on_the_last_tenth_of_each_class(tmp_path):
@@ -174,9 +174,9 @@ def test_quickdraw_tests_on_the_last_tenth_of_each_class(tmp_path):
     for name, count in (("cat", 20), ("bee hive", 3)):
         drawings = np.repeat(np.arange(count, dtype=np.uint8)[:, None], 784, axis=1)
         np.save(tmp_path / "numpy_bitmap" / f"{name}.npy", drawings + (100 if name == "cat" else 0))
-    sources = opened("quickdraw", tmp_path)
+    sources = open_splits("quickdraw", tmp_path)
     assert sources["train"].classes == ("bee hive", "cat")
-    assert told(sources["test"]) == [("bee hive", 2), ("cat", 118), ("cat", 119)]
+    assert classes_and_levels(sources["test"]) == [("bee hive", 2), ("cat", 118), ("cat", 119)]
     assert levels(sources["train"]) == [0, 1, *range(100, 118)]
 
 
@@ -200,12 +200,12 @@ def test_boxes_of_coco_are_a_fifth_larger_around_their_middle(tmp_path, monkeypa
     square, corner, far = ({"bbox": box} for box in ([10, 30, 20, 20], [0, 0, 10, 10], [90, 0, 5, 5]))
     coco(tmp_path, "train2017", [square | {"category_id": 90}, corner | {"category_id": 3}])
     coco(tmp_path, "val2017", [far | {"category_id": 3}, square | {"category_id": 5}, square | {"category_id": 90}])
-    sources = opened("mscoco", tmp_path)
+    sources = open_splits("mscoco", tmp_path)
     assert sources["train"].classes == ("car", "toothbrush"), "categories that have training boxes"
-    decoded = []
-    monkeypatch.setattr(crops, "opened", lambda path: decoded.append(path.name) or decode.opened(path))
+    files = []
+    monkeypatch.setattr(crops, "opened", lambda path: files.append(path.name) or decode.opened(path))
     images, _ = sources["train"].read(torch.tensor([0, 1]))
-    assert decoded == ["000000000007.jpg"], "once for both boxes"
+    assert files == ["000000000007.jpg"], "once for both boxes"
     assert images[1].float().mean() < 2
     assert images[0].float().mean() / 255 == pytest.approx(1 / 1.44, abs=0.06), "20 of 24 pixels a side"
     assert sources["test"].labels.tolist() == [0, 1]
@@ -248,28 +248,28 @@ def test_annotations_that_do_not_fit_together_are_refused(name, part, more, sent
         (tmp_path / form.format(split)).parent.mkdir(exist_ok=True)
         (tmp_path / form.format(split)).write_text(json.dumps(content))
     with pytest.raises(InputError, match=rf"target {name}: \S* does not hold it \({sentence}"):
-        opened(name, tmp_path)
+        open_splits(name, tmp_path)
 
 
 @pytest.mark.parametrize(("labels", "count"), [([3, 5], 2), ([], 0)])
 def test_an_image_of_fungi_with_two_labels_or_none_is_refused(labels, count, tmp_path):
     content = ONE | {"images": [ONE["images"]], "categories": [ONE["categories"], OTHER]}
-    for split, those in (("train", [5]), ("val", labels)):
-        content["annotations"] = [{"image_id": 0, "category_id": label} for label in those]
+    for split, ids in (("train", [5]), ("val", labels)):
+        content["annotations"] = [{"image_id": 0, "category_id": label} for label in ids]
         (tmp_path / f"{split}.json").write_text(json.dumps(content))
     with pytest.raises(
         InputError, match=rf"fungi: \S* does not hold it \(test image 0 has {count} labels, expected one"
     ):
-        opened("fungi", tmp_path)
+        open_splits("fungi", tmp_path)
 
 
 def test_a_crop_s_pixels_by_hand():
-    """Columns 10 to 30 scale to 8 to 32; half a pixel less is 7.5 and 31.5, which round to even: 8 and 32, kept."""
+    """Columns 10 to 30 scale to 8 to 32. Half a pixel less, 7.5 and 31.5, rounds to even: 8 and 32, both included."""
     image = Image.fromarray(np.arange(100, dtype=np.uint8)[None].repeat(100, axis=0)).convert("RGB")
-    found = cropped(image, scaled(np.array([10.0, 10.0, 20.0, 20.0])), 25)
-    assert found[0, :, 0].tolist() == list(range(8, 33))
-    found = cropped(image, np.array([11.0, 11.0, 5.0, 5.0]), 7)
-    assert found[0, :, 0].tolist() == list(range(10, 17)), "10.5 rounds to 10, 15.5 to 16"
+    pixels = cropped(image, scaled(np.array([10.0, 10.0, 20.0, 20.0])), 25)
+    assert pixels[0, :, 0].tolist() == list(range(8, 33))
+    pixels = cropped(image, np.array([11.0, 11.0, 5.0, 5.0]), 7)
+    assert pixels[0, :, 0].tolist() == list(range(10, 17)), "10.5 rounds to 10, 15.5 to 16"
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
@@ -283,37 +283,37 @@ def test_an_absent_target_is_one_sentence_with_root_layout_and_page(name, tmp_pa
     sentence = rf"target {name}: {tmp_path} does not hold it \([^\n]*\)\. It needs {layout}, from {page}; or "
     sentence += rf"train/CLASS/\* and test/CLASS/\*. Set roots.{name} in [^\n]*$"
     with pytest.raises(InputError, match=sentence):
-        opened(name, tmp_path)
+        open_splits(name, tmp_path)
 
 
 def test_any_target_is_read_from_class_folders_too(tmp_path):
     for split, level in (("train", 10), ("test", 20)):
         for name in ("0", "1"):
             picture(tmp_path / split / name / "1.png", level + int(name))
-    sources = opened("mnist", tmp_path)
-    assert told(sources["test"]) == [("0", 20), ("1", 21)]
+    sources = open_splits("mnist", tmp_path)
+    assert classes_and_levels(sources["test"]) == [("0", 20), ("1", 21)]
 
 
 def test_a_target_of_one_class_or_with_a_malformed_file_is_refused(tmp_path):
     (tmp_path / "numpy_bitmap").mkdir()
     np.save(tmp_path / "numpy_bitmap/cat.npy", np.zeros((20, 784), np.uint8))
     with pytest.raises(InputError, match="target quickdraw has one class, cat; at least two are needed"):
-        opened("quickdraw", tmp_path)
+        open_splits("quickdraw", tmp_path)
     for wrong in (np.zeros((20, 784)), *(np.zeros(shape, np.uint8) for shape in ((20, 783), 784, (1, 784)))):
         np.save(tmp_path / "numpy_bitmap/cat.npy", wrong)
         with pytest.raises(InputError, match=rf"quickdraw: .* does not hold it \(.*cat.npy is {wrong.dtype} of shape"):
-            opened("quickdraw", tmp_path)
+            open_splits("quickdraw", tmp_path)
     cub(tmp_path)
     (tmp_path / "train_test_split.txt").write_text("3 1\n1 0\n2 2\n")
     with pytest.raises(InputError, match=r"cub: .* \(train_test_split.txt marks image 2 2, expected 0 or 1\)"):
-        opened("cub", tmp_path)
+        open_splits("cub", tmp_path)
     (tmp_path / "images.txt").write_text("9 001.Auk/auk_z.jpg\n")
     with pytest.raises(InputError, match=r"target cub: .* does not hold it \(.*'9'"):
-        opened("cub", tmp_path)
+        open_splits("cub", tmp_path)
 
 
 def small(root: Path, name: str) -> None:
-    """A root of a target with few images."""
+    """Writes the root of a target with few images."""
     if name == "mnist":
         (root / "MNIST/raw").mkdir(parents=True)
         for part in ("train", "t10k"):
@@ -341,7 +341,7 @@ NAN = json.dumps({"images": 5, "annotations": [], "categories": [{"id": 0, "name
 
 
 def npy_header(drawings: int) -> bytes:
-    """The header of an array of drawings, without their pixels."""
+    """Bytes of an array whose header declares `drawings` drawings, with the pixels of two."""
     file = io.BytesIO()
     about = {"descr": "|u1", "fortran_order": False, "shape": (drawings, 784)}
     np.lib.format.write_array_header_1_0(file, about)
@@ -368,11 +368,11 @@ GARBAGE = {
 @pytest.mark.parametrize(("name", "file", "content"), [(*key, each) for key, some in GARBAGE.items() for each in some])
 def test_garbage_in_a_target_s_files_is_one_sentence(name, file, content, tmp_path):
     small(tmp_path, name)
-    opened(name, tmp_path)
+    open_splits(name, tmp_path)
     (tmp_path / file).unlink()
     os.mkfifo(tmp_path / file) if content == PIPE else (tmp_path / file).write_bytes(content)
     with pytest.raises(InputError, match=rf"^target {name}: \S* does not hold it \([^\n]+\)\. It needs [^\n]*$"):
-        opened(name, tmp_path)
+        open_splits(name, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -390,4 +390,4 @@ def test_files_one_folder_off_are_told_where_they_belong(name, there, hint, tmp_
     (tmp_path / there).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / there).touch()
     with pytest.raises(InputError, match=hint):
-        opened(name, tmp_path)
+        open_splits(name, tmp_path)

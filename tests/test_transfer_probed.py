@@ -1,4 +1,4 @@
-"""Frozen encoders on a target: what the statistics are taken from, what runs share, and the numbers by hand."""
+"""Frozen encoders on a target: sources of the statistics, resuming, tables, and numbers computed by hand."""
 
 import itertools
 import json
@@ -44,16 +44,16 @@ PROBE = {"layer": "pooled", "momentum": 0.9, "weight_decay": 0.0, "epochs": 5, "
 FEW = {"ways": 2, "shots": 2, "queries": 3, "episodes": 10, "classifier": "prototype", "class_splits": None}
 
 
-def shifted(images: ImageSet, by: int) -> ImageSet:
-    """The same images with a larger red."""
+def add_red(images: ImageSet, by: int) -> ImageSet:
+    """The same images with a larger red channel."""
     pixels = images.images.pixels.clone()
     pixels[:, 0] += by
     return ImageSet(Resident(pixels), images.labels, images.rows, images.classes)
 
 
 @pytest.fixture
-def shared(tmp_path, empty_checkout):
-    """A target and an encoder that was trained; beside it an untrained one, as `main`."""
+def evaluation(tmp_path, empty_checkout):
+    """Settings with a target and a trained encoder, `uniform`; the encoder in `main` is untrained."""
     for split, count, seed in (("train", 60, 3), ("test", 30, 4)):
         save_images(tmp_path / f"target/{split}.safetensors", stripes(count, seed))
     training = build_training(read({}), stripes(70, 0), stripes(10, 1), CPU)
@@ -64,81 +64,81 @@ def shared(tmp_path, empty_checkout):
     return own | {"images": tmp_path / "target", "encoder": tmp_path / "uniform/0.safetensors"}
 
 
-def test_too_few_images_for_the_episodes_are_refused_before_any_feature_is_taken(shared, monkeypatch):
+def test_too_few_images_for_the_episodes_are_refused_before_any_feature_is_taken(evaluation, monkeypatch):
     monkeypatch.setattr("annulus_lab.studies.transfer.probed.extract", None)
     with pytest.raises(InputError, match=r"^few_shot: an episode has 9 classes with 2 \+ 3 images each, .* lower"):
-        evaluate_transfer(shared | {"few_shot": FEW | {"ways": 9}}, ("uniform", 0))
+        evaluate_transfer(evaluation | {"few_shot": FEW | {"ways": 9}}, ("uniform", 0))
 
 
-def test_images_are_normalised_by_the_target_s_training_images(shared, tmp_path):
-    train = shifted(stripes(60, 3), 30)
+def test_images_are_normalised_by_the_target_s_training_images(evaluation, tmp_path):
+    train = add_red(stripes(60, 3), 30)
     encoder = load_encoder(tmp_path / "main/0.safetensors")
-    found = normalised(encoder, train)
+    network = normalised(encoder, train)
     pixels = train.images.pixels.double() / 255
     mean, std = pixels.mean(dim=(0, 2, 3)), pixels.std(dim=(0, 2, 3), unbiased=False)
-    torch.testing.assert_close(found.mean.flatten().double(), mean, rtol=1e-5, atol=1e-6)
-    torch.testing.assert_close(found.std.flatten().double(), std, rtol=1e-5, atol=1e-6)
-    assert not torch.equal(found.mean, encoder.mean)
+    torch.testing.assert_close(network.mean.flatten().double(), mean, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(network.std.flatten().double(), std, rtol=1e-5, atol=1e-6)
+    assert not torch.equal(network.mean, encoder.mean)
     for name, weight in encoder.state_dict().items():
-        assert torch.equal(found.state_dict()[name], weight)
+        assert torch.equal(network.state_dict()[name], weight)
 
 
-def test_nothing_but_the_answers_is_taken_from_test_images(shared, monkeypatch):
-    """The pixels' mean and standard deviation, and the middle of few-shot features, are the training images'."""
-    train, seen = stripes(60, 3), []
+def test_nothing_but_the_answers_is_taken_from_test_images(evaluation, monkeypatch):
+    """The pixels' mean and standard deviation, and the centre of few-shot features, come from training images."""
+    train, calls = stripes(60, 3), []
 
-    def told(encoder, images, layers, device):
-        found = extract(encoder, images, layers, device)
-        seen.append((encoder.mean.flatten(), encoder.std.flatten(), found.layer("pooled")))
-        return found
+    def record(encoder, images, layers, device):
+        features = extract(encoder, images, layers, device)
+        calls.append((encoder.mean.flatten(), encoder.std.flatten(), features.layer("pooled")))
+        return features
 
-    def centred(features, center, episodes, classifier):
-        assert torch.equal(center, seen[0][2].mean(dim=0))
-        assert torch.equal(features, seen[1][2])
+    def check_center(features, center, episodes, classifier):
+        assert torch.equal(center, calls[0][2].mean(dim=0))
+        assert torch.equal(features, calls[1][2])
         return few_shot_accuracies(features, center, episodes, classifier)
 
-    monkeypatch.setattr("annulus_lab.studies.transfer.probed.extract", told)
-    monkeypatch.setattr("annulus_lab.studies.transfer.probed.accuracies", centred)
-    evaluate_transfer(shared, ("uniform", 0))
-    assert [len(features) for _, _, features in seen] == [60, 30], "training and test images"
-    for mean, std, _ in seen:
-        for found, expected in zip((mean, std), train.channel_statistics(), strict=True):
-            torch.testing.assert_close(found, torch.tensor(expected))
+    monkeypatch.setattr("annulus_lab.studies.transfer.probed.extract", record)
+    monkeypatch.setattr("annulus_lab.studies.transfer.probed.accuracies", check_center)
+    evaluate_transfer(evaluation, ("uniform", 0))
+    assert [len(features) for _, _, features in calls] == [60, 30], "training and test images"
+    for mean, std, _ in calls:
+        for statistic, expected in zip((mean, std), train.channel_statistics(), strict=True):
+            torch.testing.assert_close(statistic, torch.tensor(expected))
 
 
-def test_a_channel_that_never_varies_becomes_nothing(shared, tmp_path):
+def test_a_channel_that_never_varies_becomes_nothing(evaluation, tmp_path):
     pixels = stripes(20, 3).images.pixels.clone()
     pixels[:, 2] = 77
     images = ImageSet(Resident(pixels), torch.arange(20) % 2, torch.arange(20), ("a", "b"))
-    found = normalised(load_encoder(tmp_path / "main/0.safetensors"), images)
-    assert found.std.flatten()[2] == 1
-    assert extract(found, images, ["pooled"], CPU).layer("pooled").isfinite().all()
+    network = normalised(load_encoder(tmp_path / "main/0.safetensors"), images)
+    assert network.std.flatten()[2] == 1
+    assert extract(network, images, ["pooled"], CPU).layer("pooled").isfinite().all()
 
 
 @pytest.mark.parametrize("split", ["lab", "ydbdr"])
 def test_two_networks_of_colours_see_a_grey_target_too(split):
-    """CMC on MNIST, of ring's Table 3: the network of both colour channels sees zeros."""
+    """ring, Table 3, CMC on MNIST: the network of both colour channels sees zeros."""
     encoder = build_training(read({"method": "ir", "split": split}), stripes(70, 0), stripes(10, 1), CPU).method.encoder
     pixels = stripes(20, 3).images.pixels[:, :1].expand(-1, 3, -1, -1).contiguous()
     images = ImageSet(Resident(pixels), torch.arange(20) % 2, torch.arange(20), ("a", "b"))
-    found, maps = normalised(encoder, images), []
-    for part in found.parts:
+    network, maps = normalised(encoder, images), []
+    for part in network.parts:
         part.backbone.register_forward_pre_hook(lambda _, inputs: maps.append(inputs[0]))
-    extract(found, images, ["pooled"], CPU)
+    extract(network, images, ["pooled"], CPU)
     torch.testing.assert_close(maps[0].std(unbiased=False), torch.tensor(1.0), rtol=0, atol=0.02)
     assert maps[1].abs().max() < 0.1
 
 
-def test_a_target_that_is_easy_is_told_and_the_same_again(shared):
-    found = evaluate_transfer(shared, ("uniform", 0))
-    assert found == evaluate_transfer(shared, ("uniform", 0))
-    assert len(found["linear"]) == 30
-    assert np.mean(found["linear"]) > 0.9, "stripes across and along"
-    assert len(found["few_shot"]) == 10
-    assert set(np.round(np.array(found["few_shot"]) * 6).astype(int)) <= set(range(7)), "of six queries each"
+def test_a_target_that_is_easy_is_told_and_the_same_again(evaluation):
+    results = evaluate_transfer(evaluation, ("uniform", 0))
+    assert results == evaluate_transfer(evaluation, ("uniform", 0))
+    assert len(results["linear"]) == 30
+    assert np.mean(results["linear"]) > 0.9, "stripes across and along"
+    assert len(results["few_shot"]) == 10
+    assert set(np.round(np.array(results["few_shot"]) * 6).astype(int)) <= set(range(7)), "of six queries each"
 
 
-def test_a_stage_that_goes_on_reads_the_files_of_class_splits_again(shared, tmp_path):
+def test_a_stage_that_goes_on_reads_the_files_of_class_splits_again(evaluation, tmp_path):
     for split in ("train", "test"):
         images = stripes(90, seed=5)
         thirds = ImageSet(images.images, torch.arange(90) % 3, images.rows, ("across", "along", "both"))
@@ -153,12 +153,12 @@ def test_a_stage_that_goes_on_reads_the_files_of_class_splits_again(shared, tmp_
         (tmp_path / "dtd_splits.json").write_text(json.dumps({"test": held_out}))
         return target.main(settings, paths).metrics["main_few_shot_top1_percent"]
 
-    stopped, goes_on = accuracy("across", "along"), accuracy("across", "both")
+    before, after = accuracy("across", "along"), accuracy("across", "both")
     shutil.rmtree(".annulus/checkpoints")
-    assert goes_on == accuracy("across", "both") != stopped
+    assert after == accuracy("across", "both") != before
 
 
-def test_a_stage_that_goes_on_with_another_seed_or_encoder_keeps_the_rest(shared, tmp_path):
+def test_a_stage_that_goes_on_with_another_seed_or_encoder_keeps_the_rest(evaluation, tmp_path):
     variants, target = ("main", "uniform", "untrained"), script("stages/transfer/target.py")
     shutil.copytree(tmp_path / "uniform", tmp_path / "untrained")
     paths = Namespace(images=tmp_path / "target", **{name: tmp_path / name for name in variants})
@@ -186,21 +186,21 @@ def test_gains_are_in_pairs_of_a_seed_and_an_image_or_an_episode(tmp_path):
         }
         for name, level in (("main", 0.9), ("uniform", 0.6), ("untrained", 0.3))
     }
-    found = {
+    right = {
         name: {seed: {protocol: table[seed].tolist() for protocol, table in both.items()} for seed in range(3)}
         for name, both in tables.items()
     }
-    measured = metrics_row(found)
+    metrics = metrics_row(right)
     for protocol in ("linear", "few_shot"):
-        assert measured[f"main_{protocol}_top1_percent"] == pytest.approx(100 * tables["main"][protocol].mean())
+        assert metrics[f"main_{protocol}_top1_percent"] == pytest.approx(100 * tables["main"][protocol].mean())
         expected = over_seeds_and_images(tables["main"][protocol] - tables["untrained"][protocol])
-        assert measured[f"over_untrained_{protocol}_gain_percent"] == pytest.approx(100 * expected.mean)
-        assert measured[f"over_untrained_{protocol}_gain_interval_percent"] == pytest.approx(100 * expected.half)
-        assert measured[f"over_untrained_{protocol}_verdict"] == "better"
-    assert "over_main_linear_gain_percent" not in measured
+        assert metrics[f"over_untrained_{protocol}_gain_percent"] == pytest.approx(100 * expected.mean)
+        assert metrics[f"over_untrained_{protocol}_gain_interval_percent"] == pytest.approx(100 * expected.half)
+        assert metrics[f"over_untrained_{protocol}_verdict"] == "better"
+    assert "over_main_linear_gain_percent" not in metrics
 
     setting = dict.fromkeys(("scale", "seeds", "classes", "train_images", "test_images"), 3)
-    targets = {"birds": measured | setting | {"ways": 5, "shots": 5, "episodes": 20}}
+    targets = {"birds": metrics | setting | {"ways": 5, "shots": 5, "episodes": 20}}
     trained = {
         "method": "moco",
         "split": "none",
@@ -211,10 +211,10 @@ def test_gains_are_in_pairs_of_a_seed_and_an_image_or_an_episode(tmp_path):
     }
     rows = accuracies(targets, ["main", "uniform", "untrained"], trained)
     assert [row["algorithm"] for row in rows] == ["MoCoRing", "MoCo", "untrained"]
-    assert rows[1]["linear_top1_percent"] == measured["uniform_linear_top1_percent"]
+    assert rows[1]["linear_top1_percent"] == metrics["uniform_linear_top1_percent"]
     row = gains(targets, ["main", "uniform", "untrained"], trained)[1]
     assert (row["over"], row["dataset"]) == ("untrained", "shapes")
-    assert row["linear_gain_percent"] == measured["over_untrained_linear_gain_percent"]
+    assert row["linear_gain_percent"] == metrics["over_untrained_linear_gain_percent"]
     with pytest.raises(InputError, match=r"has none of birds, fungi; run `dvc repro`"):
         read_targets(tmp_path / "transfer/targets", ["birds", "fungi"])
 
@@ -232,8 +232,8 @@ def test_a_further_encoder_is_in_the_tables_with_its_gain_over_its_base(tmp_path
     setting = dict.fromkeys(("seeds", "classes", "train_images", "test_images", "ways", "shots", "episodes"), 3)
     setting |= {"target": "birds", "scale": "demo"}
     write_seeds(tmp_path / "BALL+anneal.json", {"birds": further_row(right) | setting})
-    found = further_rows(["birds", "fungi"], tmp_path, {"BALL+anneal": "uniform", "MoCo": "uniform"})
-    ((line,), (gain,)) = (make(found, {"dataset": "shapes"}) for make in (further_accuracies, further_gains))
+    rows = further_rows(["birds", "fungi"], tmp_path, {"BALL+anneal": "uniform", "MoCo": "uniform"})
+    ((line,), (gain,)) = (make(rows, {"dataset": "shapes"}) for make in (further_accuracies, further_gains))
     assert (line["target"], line["variant"], line["algorithm"]) == ("birds", "BALL+anneal", "BALL+anneal")
     assert (gain["target"], gain["over"], gain["algorithm"]) == ("birds", "uniform, by BALL+anneal", "BALL+anneal")
     for protocol in ("linear", "few_shot"):
@@ -242,9 +242,9 @@ def test_a_further_encoder_is_in_the_tables_with_its_gain_over_its_base(tmp_path
         pairs = [a - b for seed in range(3) for a, b in zip(own[seed], base[seed], strict=True)]
         assert gain[f"{protocol}_gain_percent"] == pytest.approx(np.mean(pairs), abs=0.01)
         assert gain[f"{protocol}_verdict"] == "better"
-    # The columns of the other rows.
-    of_main = {"main": right["encoder"], "uniform": right["base"], "untrained": right["base"]}
-    metrics = {"birds": metrics_row(of_main) | setting}
+    # The other rows have the same columns.
+    variants = {"main": right["encoder"], "uniform": right["base"], "untrained": right["base"]}
+    metrics = {"birds": metrics_row(variants) | setting}
     trained = {"method": "ir", "split": "none", "bound": "infonce", "sampler": "ring", "neighbours": "none"}
     trained |= {"dataset": "shapes"}
     assert line.keys() == accuracies(metrics, ["main"], trained)[0].keys()
@@ -269,7 +269,7 @@ def test_a_further_encoder_with_another_ones_name_or_without_its_base_is_refused
 
 
 def test_further_encoders_of_cifar10_are_the_rows_of_its_algorithms(tmp_path):
-    """What trains them, except the seeds."""
+    """Their training settings are equal, except the seeds."""
     files = script("stages/transfer/settings.py").main(
         MainStudy(stated_params(tmp_path / "root.yaml"), ROOT / "stages/cifar10_transfer/params.yaml")
     )
@@ -334,9 +334,9 @@ def test_a_variant_s_encoders_are_those_of_its_runs(trained, tmp_path, empty_che
         run = build_training(read(changes | {"seed": seed}), stripes(70, 0), stripes(10, 1), CPU)
         if trained:
             run.run()
-        found = load_encoder(tmp_path / f"encoders/{seed}.safetensors").state_dict()
+        weights = load_encoder(tmp_path / f"encoders/{seed}.safetensors").state_dict()
         for name, weight in run.method.encoder.state_dict().items():
-            assert torch.equal(found[name], weight), name
+            assert torch.equal(weights[name], weight), name
 
 
 def test_an_edit_while_seeds_wait_for_a_worker_changes_no_state(tmp_path, monkeypatch):
@@ -353,17 +353,17 @@ def study(tmp_path, seeds: str, changes: str = "{}") -> MainStudy:
 
 
 def test_a_study_of_the_main_line_has_its_parameters_and_its_seeds(tmp_path):
-    found = study(tmp_path, "[54, 51, 12]")
-    assert found.seeds == [54, 51]
-    changed = found.variant("one", {"sampler": "uniform", "scales.${scale}.pretrain.epochs": 3})
+    main_study = study(tmp_path, "[54, 51, 12]")
+    assert main_study.seeds == [54, 51]
+    changed = main_study.variant("one", {"sampler": "uniform", "scales.${scale}.pretrain.epochs": 3})
     assert changed.sampler == "uniform"
     assert changed.get("scales.${scale}.pretrain").epochs == 3
-    assert changed.get("methods.${method}") == found.main.get("methods.${method}")
-    assert found.main.get("scales.${scale}.pretrain").epochs != 3, "the main line is as it was"
+    assert changed.get("methods.${method}") == main_study.main.get("methods.${method}")
+    assert main_study.main.get("scales.${scale}.pretrain").epochs != 3, "the main line is as it was"
     with pytest.raises(InputError, match=r"the main line has an encoder of none of \[12\]; take some of its seeds"):
         _ = study(tmp_path, "[12]").seeds
     with pytest.raises(InputError, match=r"samplr: params.yaml has no 'samplr'; did you mean 'sampler'"):
-        found.variant("one", {"samplr": "uniform"})
+        main_study.variant("one", {"samplr": "uniform"})
 
 
 def test_defaults_change_all_encoders_and_their_images(tmp_path):

@@ -1,7 +1,7 @@
-"""Two processes give what one gives: whole trainings, method by method, and the pretrain stage as a user starts it.
+"""Two processes give the results of one: whole trainings, method by method, and the pretrain stage as a user starts it.
 
-Not bit by bit: two processes add halves to what one adds up in one go, which float32 rounds differently, and training
-makes more of it. So all is computed here in float64, where rounding cannot be taken for a mistake.
+The bits differ: two processes add two half sums, which float32 rounds differently, and training amplifies the
+difference. So whole trainings compute in float64, where rounding cannot hide a fault.
 """
 
 import json
@@ -56,8 +56,8 @@ MEMORIES = ("banks.0.rows", "banks.1.rows", "queues.0.keys", "queues.0.images", 
 
 
 def whole_run(changes):
-    """What a run of six steps leaves behind: history, tensors, the last gradients, random states."""
-    torch.manual_seed(rank())  # whatever drew from the global generator would differ
+    """Results of a run of six steps: history, tensors, the last gradients, random states."""
+    torch.manual_seed(rank())  # draws from the global generator would differ
     torch.set_default_dtype(torch.float64)
     with mock.patch.object(torch.Tensor, "float", torch.Tensor.double):
         training = run(COMMON | changes, images=26, validation=6)
@@ -73,10 +73,10 @@ def whole_run(changes):
     }
 
 
-def distance(found, expected):
-    """The distance between two lists of tensors, as a share of the expected ones' length."""
-    found, expected = (torch.cat([each.double().flatten() for each in tensors]) for tensors in (found, expected))
-    return ((found - expected).norm() / expected.norm().clamp_min(1e-12)).item()
+def distance(actual, expected):
+    """The distance between two lists of tensors, as a share of the norm of `expected`."""
+    actual, expected = (torch.cat([each.double().flatten() for each in tensors]) for tensors in (actual, expected))
+    return ((actual - expected).norm() / expected.norm().clamp_min(1e-12)).item()
 
 
 QUICK = ("ir critic", "ir mlcpc", "pirl", "moco drawn", "simclr drawn", "simo sync")
@@ -87,17 +87,17 @@ RUNS += [pytest.param(case, 4, marks=pytest.mark.slow) for case in ("simclr draw
 
 @pytest.mark.parametrize(("case", "processes"), RUNS)
 def test_a_whole_run_of_several_processes_is_that_of_one(case, processes):
-    """Loss, bound and accuracy; weights, batch-norm statistics, banks, queues; gradients; random states."""
+    """Equal are loss, bound, accuracy, weights, batch-norm statistics, banks, queues, gradients and random states."""
     one = whole_run(CASES[case])
     two, *_, other = together(whole_run, CASES[case], processes=processes)
     assert len(one["history"]) == len(two["history"]) == 2
-    for found, expected in zip(two["history"], one["history"], strict=True):
-        assert found == pytest.approx(expected, rel=1e-10, abs=1e-12)
+    for row, expected in zip(two["history"], one["history"], strict=True):
+        assert row == pytest.approx(expected, rel=1e-10, abs=1e-12)
     for kind in ("tensors", "gradients"):
         assert two[kind].keys() == one[kind].keys()
         for name, expected in one[kind].items():
             if expected.is_floating_point():
-                # A bias before a softmax has no gradient but rounding's.
+                # The gradient of a bias before a softmax is rounding alone.
                 assert distance([two[kind][name]], [expected]) < 1e-10 or expected.norm() < 1e-6, f"{kind} {name}"
             else:
                 assert torch.equal(two[kind][name], expected), f"{kind} {name}"
@@ -110,26 +110,26 @@ def test_a_whole_run_of_several_processes_is_that_of_one(case, processes):
 
 
 def draws(queries):
-    """Of a batch of two views."""
+    """Integers and fractions that a batch of two views draws."""
     random = Shared(generator(0, "draws"), views=2)
     return integers(1000, queries, 5, random), fractions(queries, 5, random, at_once=3)
 
 
 def test_each_process_takes_its_own_queries_numbers_of_those_that_one_draws():
-    for found, expected in zip(zip(*together(draws, 4), strict=True), draws(8), strict=True):
-        for process, numbers in enumerate(found):
+    for parts, expected in zip(zip(*together(draws, 4), strict=True), draws(8), strict=True):
+        for process, numbers in enumerate(parts):
             assert torch.equal(numbers, expected.view(2, 2, 2, 5)[:, process].flatten(0, 1))
 
 
 def bytes_sent(changes):
-    """What a process sends in a step, by the function that sends it."""
-    sent = Counter()
+    """Bytes of a step by sending function; counts of weights, batch-norm channels and probe features."""
+    traffic = Counter()
 
     def counting(name):
         call = getattr(dist, name)
 
         def counted(*tensors, **options):
-            sent[name] += tensors[-1].nbytes
+            traffic[name] += tensors[-1].nbytes
             return call(*tensors, **options)
 
         return mock.patch.object(dist, name, counted)
@@ -141,23 +141,23 @@ def bytes_sent(changes):
         training.step(order)
     norms = [norm.weight for norm in training.method.modules() if isinstance(norm, SyncBatchNorm)]  # of keys too
     features = len(observer(training, OnlineProbe).mean)
-    seen = features * training.method.queries_per_image  # numbers of an image that the probe reads
-    return sent, *(sum(tensor.numel() for tensor in tensors) for tensors in (training.trainable, norms)), seen
+    inputs = features * training.method.queries_per_image  # numbers that the probe reads of an image
+    return traffic, *(sum(tensor.numel() for tensor in tensors) for tensors in (training.trainable, norms)), inputs
 
 
 @pytest.mark.parametrize("case", ["ir critic", "ir mlcpc", "moco drawn", "simo sync"])
 def test_a_step_sends_gradients_statistics_and_the_batch_s_features_whatever_the_size_of_the_memory(case):
     batch, values = SCALE["batch_size"] // 2, 4
-    (sent, weights, channels, seen), _ = together(bytes_sent, CASES[case])
-    assert sent["all_reduce"] < 1.01 * values * (weights + 2 * channels)
-    embeddings, seen = values * batch * SMALL["methods.ir.embedding_dim"], values * batch * seen
+    (traffic, weights, channels, inputs), _ = together(bytes_sent, CASES[case])
+    assert traffic["all_reduce"] < 1.01 * values * (weights + 2 * channels)
+    embeddings, inputs = values * batch * SMALL["methods.ir.embedding_dim"], values * batch * inputs
     statistics = 4.1 if case == "moco drawn" else 2.1  # mean and variance of each group of keys too
-    gathered = embeddings + seen + values * statistics * channels
-    assert embeddings + seen < sent["all_gather_into_tensor"] < 1.3 * gathered
+    gathered = embeddings + inputs + values * statistics * channels
+    assert embeddings + inputs < traffic["all_gather_into_tensor"] < 1.3 * gathered
 
 
 def images_read(changes):
-    """The batch, and what this process reads of it."""
+    """Images of the batch, and the images that this process reads."""
     training = run(COMMON | changes, images=26)
     training.method.train()
     order = training.order()
@@ -172,12 +172,12 @@ def test_a_process_reads_the_images_whose_views_it_shows(case):
     each = len(batch) // 2
     assert {*batch[:each]} <= {*first}
     assert {*batch[each:]} <= {*second}
-    if case == "ir critic":  # else the keys that it makes are of images shuffled to it
+    if case == "ir critic":  # other methods also make keys, of shuffled images
         assert len(first) == len(second) == each
 
 
-def calls_of_public_functions():
-    """How often another library's loop, which calls them in its own group of processes, waits for the others."""
+def count_collectives():
+    """Counts the collectives of public functions that another library calls in its own group of processes."""
     scores, own = torch.randn(3, 12, generator=generator(0, "scores")), torch.arange(3)
     with mock.patch.multiple(dist, all_gather_into_tensor=mock.DEFAULT, all_reduce=mock.DEFAULT) as calls:
         drawn = ring(scores, own, 0.1, 0.5, 4, generator(0, "draws"))
@@ -187,7 +187,7 @@ def calls_of_public_functions():
 
 
 def test_public_functions_ask_no_other_process():
-    assert together(calls_of_public_functions) == [[0, 0], [0, 0]]
+    assert together(count_collectives) == [[0, 0], [0, 0]]
 
 
 OWN = {
@@ -199,9 +199,9 @@ OWN = {
 
 
 def own_loop(name, wraps="network", numbered=True):
-    """Losses, weights and the key encoder's of a loop of one's own, each process with the views of its share.
+    """Losses and all weights of a user's own loop; each process has the views of its share.
 
-    `wraps`: what DistributedDataParallel is given.
+    `wraps`: the module inside DistributedDataParallel, "network" or "method".
     """
     method, settings = OWN[name]
     random = generator(0, "own loop")
@@ -229,25 +229,25 @@ def own_loop(name, wraps="network", numbered=True):
 
 @pytest.mark.parametrize("name", OWN)
 def test_a_loop_of_one_s_own_in_two_processes_gives_each_the_views_of_its_share(name):
-    """A shuffling method's keys too: the views go where the shuffling wants them."""
+    """This holds with shuffling too: views are sent to the processes that the shuffle selects."""
     expected = own_loop(name)
-    for found in together(own_loop, name):
-        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    for results in together(own_loop, name):
+        torch.testing.assert_close(results, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", OWN)
 def test_a_whole_method_under_distributed_data_parallel_is_the_method(name):
     expected, numbered = own_loop(name), not name.startswith("sim")
-    for found in together(own_loop, name, "method", numbered):
-        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    for results in together(own_loop, name, "method", numbered):
+        torch.testing.assert_close(results, expected, rtol=1e-4, atol=1e-5)
 
 
 def own_index():
-    """What a user reads whose index is of one process's images."""
+    """Error message for an index of one process's images only."""
     method = annulus.SimCLR.create(torch.nn.Flatten(), images=8, dim=12)
-    with pytest.raises(InputError) as refused:
+    with pytest.raises(InputError) as error:
         method.loss([torch.ones(4, 3, 2, 2), torch.ones(4, 3, 2, 2)], torch.arange(4))
-    return str(refused.value)
+    return str(error.value)
 
 
 def test_an_index_of_one_process_s_images_is_refused_with_the_way_out():
@@ -259,10 +259,10 @@ def test_an_index_of_one_process_s_images_is_refused_with_the_way_out():
 
 
 def refusal(changes):
-    """What a user reads of a run."""
-    with pytest.raises(InputError) as refused:
+    """Error message of a run."""
+    with pytest.raises(InputError) as error:
         run(COMMON | changes, images=26).run()
-    return str(refused.value)
+    return str(error.value)
 
 
 def test_what_two_processes_cannot_share_is_refused():
@@ -291,7 +291,7 @@ class Stage:
         (folder / "params.yaml").write_text(yaml.safe_dump(changed(SMALL | COMMON | changes), sort_keys=False))
 
     def command(self, name, **environment):
-        """What Popen needs to run it; its results are called `name`."""
+        """Arguments of Popen that run the stage with its results in folder `name`."""
         (self.folder / name).mkdir(exist_ok=True)
         outputs = ("encoders", "snapshots", "metrics.json", "history.csv")
         words = [f"--{output.partition('.')[0]}={name}/{output}" for output in outputs]
@@ -307,29 +307,29 @@ class Stage:
         }
 
     def run(self, name, ends_well=True, **environment):
-        """What it says."""
+        """Runs the stage and returns its output."""
         with subprocess.Popen(**self.command(name, **environment)) as process:
             output, _ = process.communicate()
         assert (process.returncode == 0) == ends_well, output
         return output
 
     def metrics(self, name):
-        """Of its only seed."""
-        of_seed = json.loads((self.folder / name / "metrics.json").read_text())["0"]
-        return {number: value for number, value in of_seed.items() if number != "processor"}
+        """Metrics of the only seed, without `processor`."""
+        row = json.loads((self.folder / name / "metrics.json").read_text())["0"]
+        return {number: value for number, value in row.items() if number != "processor"}
 
 
 @pytest.mark.slow
 def test_two_killed_processes_go_on_and_write_the_results_of_one_once(tmp_path):
     stage = Stage(tmp_path, {"method": "simclr", "scales.tiny.pretrain": SCALE | {"epochs": 6}})
     stage.run("one")
-    shutil.rmtree(tmp_path / ".annulus")  # its state would serve the two as well
+    shutil.rmtree(tmp_path / ".annulus")  # otherwise the two would resume from its state
     environment = {"ANNULUS_PROCESSES": "2", "ANNULUS_CHECKPOINT_SECONDS": "0"}
     with subprocess.Popen(**stage.command("two", **environment)) as process:
-        while not (saved := list(tmp_path.glob(".annulus/checkpoints/pretrain/*/*.pt"))):
+        while not (states := list(tmp_path.glob(".annulus/checkpoints/pretrain/*/*.pt"))):
             assert process.poll() is None, process.communicate()[0]
             time.sleep(0.01)
-        holder = int(next(saved[0].parent.glob("*lock*")).read_text().split()[0])
+        holder = int(next(states[0].parent.glob("*lock*")).read_text().split()[0])
         os.kill(holder, signal.SIGKILL)  # the launcher ends the other one
         output, _ = process.communicate()
     assert process.returncode != 0, output
@@ -338,8 +338,8 @@ def test_two_killed_processes_go_on_and_write_the_results_of_one_once(tmp_path):
     output = stage.run("two", **environment)
     assert "resuming at epoch" in output
     assert output.count("epoch 6/6: loss") == 1, "the first process alone speaks"
-    written = (sorted(path.name for path in (tmp_path / name).iterdir()) for name in ("one", "two"))
-    assert next(written) == next(written)
+    names = (sorted(path.name for path in (tmp_path / name).iterdir()) for name in ("one", "two"))
+    assert next(names) == next(names)
     assert stage.metrics("two") == pytest.approx(stage.metrics("one"), rel=1e-4, abs=1e-4)
     for kind, close in (("encoders", 1e-4), ("snapshots", 1e-3)):  # the latter in float16
         one, two = (load_file(tmp_path / name / kind / "0.safetensors") for name in ("one", "two"))

@@ -1,4 +1,4 @@
-"""The version: of what is installed, else of the checkout."""
+"""Version of the installed package, else of the checkout."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""View generators that learn: a step against its equations, whose labels they see, a seed, a kill."""
+"""Training of view generators: a step against its equations, visible labels, seeds, continuation after a kill."""
 
 import copy
 import itertools
@@ -44,13 +44,13 @@ SEEN = OpponentSettings(
 IMAGES = stripes(40, 0)
 
 
-def made(images=IMAGES, seed=0, checkpoint=None, **changes):
+def train(images=IMAGES, seed=0, checkpoint=None, **changes):
     return train_generator(replace(PARAMS, **changes), SEEN, images, seed, CPU, checkpoint)
 
 
 @pytest.fixture(scope="module")
 def whole():
-    return made()
+    return train()
 
 
 def weights(network):
@@ -81,15 +81,15 @@ def plain_classified(classifiers, views, labels):
 
 
 def after_adam(network, loss, rate):
-    """Adam's first step has no memory: each weight goes by its rate against the sign of its gradient."""
+    """Weights after Adam's first step, which moves each weight by the rate against the sign of its gradient."""
     before = list(network.parameters())
-    found = torch.autograd.grad(loss, before, retain_graph=True, allow_unused=True)
-    moves = [torch.zeros_like(weight) if grad is None else grad for weight, grad in zip(before, found, strict=True)]
+    gradients = torch.autograd.grad(loss, before, retain_graph=True, allow_unused=True)
+    moves = [torch.zeros_like(weight) if grad is None else grad for weight, grad in zip(before, gradients, strict=True)]
     return weights(network) - rate * torch.cat([(grad / (grad.abs() + 1e-8)).flatten() for grad in moves])
 
 
 def assert_alike(network, expected):
-    """But for a few weights whose gradient is so small that rounding decides its sign."""
+    """A few weights may differ: rounding decides the sign of a very small gradient."""
     apart = (weights(network) - expected).abs()
     assert apart.median() < 1e-7
     assert (apart > 1e-5).double().mean() < 0.001
@@ -104,44 +104,44 @@ def test_a_step_is_the_two_of_the_game(learns, generator):
     images = torch.rand(2, 8, 3, 16, 16, generator=generator)
     batch, old = GeneratorBatch(images[0], images[1], torch.arange(8) % 2), copy.deepcopy(learning)
     reduces, labelled = learns != "supervised", learns != "unsupervised"
-    played = learning.step(batch)
+    losses = learning.step(batch)
 
     climbed, loss = weights(old.estimators), 0
     if reduces:
         climbed = after_adam(old.estimators, -plain_shared(old.estimators, old.generator(batch.images)), 0.003)
         torch.nn.utils.vector_to_parameters(climbed, old.estimators.parameters())
         loss = shared = plain_shared(old.estimators, old.generator(batch.images))
-        torch.testing.assert_close(played.shared, shared.detach())
+        torch.testing.assert_close(losses.shared, shared.detach())
     if labelled:
         classified = plain_classified(old.classifiers, old.generator(batch.labelled), batch.labels)
-        torch.testing.assert_close(played.classified, classified.detach())
+        torch.testing.assert_close(losses.classified, classified.detach())
         loss = loss + classified
     assert_alike(learning.estimators, climbed)
     assert_alike(learning.generator, after_adam(old.generator, loss, 0.01))
     expected = after_adam(old.classifiers, loss, 0.003) if labelled else weights(old.classifiers)
     assert_alike(learning.classifiers, expected)
-    assert (played.shared is None, played.classified is None) == (not reduces, not labelled)
+    assert (losses.shared is None, losses.classified is None) == (not reduces, not labelled)
 
 
 def test_a_curve_has_ten_points_each_the_mean_of_its_steps_and_no_number_of_what_is_not_played(monkeypatch):
-    step, played = ViewLearning.step, []
+    step, losses = ViewLearning.step, []
 
-    def watched(learning, batch):
-        played.append(step(learning, batch))
-        return played[-1]
+    def record(learning, batch):
+        losses.append(step(learning, batch))
+        return losses[-1]
 
-    monkeypatch.setattr(ViewLearning, "step", watched)
-    curve = made(learns="unsupervised", steps=20).curve
+    monkeypatch.setattr(ViewLearning, "step", record)
+    curve = train(learns="unsupervised", steps=20).curve
     assert [point["step"] for point in curve] == list(range(2, 21, 2))
-    shared = [one.shared.item() for one in played]
+    shared = [one.shared.item() for one in losses]
     means = [(first + second) / 2 for first, second in zip(shared[::2], shared[1::2], strict=True)]
     assert [point["shared_nats"] for point in curve] == pytest.approx(means)
     assert curve[0]["classified_nats"] == ""
 
 
 def test_curves_are_means_over_seeds_with_intervals_and_empty_where_nothing_is_played():
-    of_seeds = {str(seed): [{"step": 5, "shared_nats": 1.0 + 2 * seed, "classified_nats": ""}] for seed in (0, 1)}
-    both, alone = over_steps({"both": of_seeds, "alone": {"0": of_seeds["0"]}})
+    curves = {str(seed): [{"step": 5, "shared_nats": 1.0 + 2 * seed, "classified_nats": ""}] for seed in (0, 1)}
+    both, alone = over_steps({"both": curves, "alone": {"0": curves["0"]}})
     none = {"classified_nats": "", "classified_interval_nats": ""}
     interval = {"shared_nats": 2.0, "shared_interval_nats": pytest.approx(12.7062, abs=1e-4)}
     assert both == {"series": "both", "step": 5, "seeds": 2} | interval | none
@@ -149,13 +149,13 @@ def test_curves_are_means_over_seeds_with_intervals_and_empty_where_nothing_is_p
 
 
 def test_a_picture_has_the_first_view_in_grey_and_the_second_s_channels_as_red_and_blue_from_black_to_white():
-    """But for the hundredth of the values at each end."""
+    """The lowest and highest hundredth of the values are clipped."""
     row = torch.arange(101.0).view(1, 1, 1, 101)
     first, second = view_grid._tiles((row, torch.cat([row, 7 - 2 * row], dim=1)))
     rising = ((torch.arange(101.0) - 1) / 98 * 255).clamp(0, 255)
     both = (rising, (rising + rising.flip(0)) / 2, rising.flip(0))
-    for found, channels in ((first, [rising] * 3), (second, both)):
-        torch.testing.assert_close(found[0, :, 0].float(), torch.stack([*channels]), atol=1, rtol=0)
+    for picture, channels in ((first, [rising] * 3), (second, both)):
+        torch.testing.assert_close(picture[0, :, 0].float(), torch.stack([*channels]), atol=1, rtol=0)
     _, same = view_grid._tiles((row, torch.cat([row, row], dim=1)))
     assert (same[:, 0] == same[:, 1]).all()
 
@@ -170,13 +170,13 @@ def test_only_the_labels_of_the_labelled_images_reach_a_generator(whole):
         return ImageSet(IMAGES.images, labels, IMAGES.rows, IMAGES.classes)
 
     unknown = torch.tensor([row for row in range(40) if row not in known])
-    assert same(whole, made(with_others(unknown)))
-    assert not same(whole, made(with_others(known)))
-    assert same(made(learns="unsupervised"), made(with_others(torch.arange(40)), learns="unsupervised"))
+    assert same(whole, train(with_others(unknown)))
+    assert not same(whole, train(with_others(known)))
+    assert same(train(learns="unsupervised"), train(with_others(torch.arange(40)), learns="unsupervised"))
 
 
 def test_a_batch_of_labelled_images_has_each_images_own_label():
-    """Images that hold their own number, in views that change nothing."""
+    """Each image holds its own number, and its view changes nothing."""
     rows = torch.arange(40)
     pixels = rows.to(torch.uint8)[:, None, None, None].expand(40, 3, 16, 16).contiguous()
     labels = torch.randint(0, 2, (40,), generator=torch.Generator().manual_seed(0))
@@ -187,21 +187,21 @@ def test_a_batch_of_labelled_images_has_each_images_own_label():
     batches = GeneratorBatches(PARAMS, plain, images, 0, CPU)
     for _ in range(3):
         batch = batches.draw()
-        shown = (255 * batch.labelled[:, 0, 0, 0]).round().long()
-        assert len(set(shown.tolist())) > 3
-        assert set(shown.tolist()) <= set(labelled_images(images, 0.5, 0).rows.tolist())
-        assert torch.equal(batch.labels, labels[shown])
+        numbers = (255 * batch.labelled[:, 0, 0, 0]).round().long()
+        assert len(set(numbers.tolist())) > 3
+        assert set(numbers.tolist()) <= set(labelled_images(images, 0.5, 0).rows.tolist())
+        assert torch.equal(batch.labels, labels[numbers])
 
 
 def test_images_of_a_term_that_is_not_played_are_not_drawn():
-    """What is drawn moves every later draw."""
+    """Each draw changes every later draw."""
     for learns, drawn in (("unsupervised", [True, False, False]), ("supervised", [False, True, True])):
         batch = GeneratorBatches(replace(PARAMS, learns=learns), SEEN, IMAGES, 0, CPU).draw()
         assert [part is not None for part in batch] == drawn
 
 
 def test_a_generator_s_images_are_not_made_grey():
-    """Its channels are told apart by colour, and the encoders of its views see no grey image either."""
+    """Its channels differ by colour only; the encoders of its views see no grey image either."""
     grey = replace(SEEN, views=replace(SEEN.views, grayscale=1.0))
     batch = GeneratorBatches(PARAMS, grey, IMAGES, 0, CPU).draw()
     for images in (batch.images, batch.labelled):
@@ -209,51 +209,51 @@ def test_a_generator_s_images_are_not_made_grey():
 
 
 def test_the_seed_decides_everything(whole):
-    assert same(whole, made())
-    assert not same(whole, made(seed=1))
-    random, doubled = (made(learns="nothing", gain=gain) for gain in (1.0, 2.0))
+    assert same(whole, train())
+    assert not same(whole, train(seed=1))
+    random, doubled = (train(learns="nothing", gain=gain) for gain in (1.0, 2.0))
     assert not same(whole, random), "it learns"
     assert torch.equal(weights(doubled.generator), 2 * weights(random.generator))
 
 
 def test_estimators_and_classifiers_start_apart_and_so_do_two_seeds_and_what_they_see(monkeypatch):
-    first, seen, widths = [], [], []
+    first, both, widths = [], [], []
 
-    def watched(config, seed):
+    def record(config, seed):
         network = build_encoder(config, seed)
         first.append(next(network.parts[0].backbone.parameters()).detach().clone())
         widths.append((config.embedding_dim, config.head))
         return network
 
-    monkeypatch.setattr(module, "build_encoder", watched)
-    monkeypatch.setattr(module, "GeneratorBatches", lambda *of: seen.append(GeneratorBatches(*of)) or seen[-1])
+    monkeypatch.setattr(module, "build_encoder", record)
+    monkeypatch.setattr(module, "GeneratorBatches", lambda *of: both.append(GeneratorBatches(*of)) or both[-1])
     for seed in (0, 1):
-        made(learns="supervised", seed=seed)
+        train(learns="supervised", seed=seed)
     assert len(first) == 4
     assert widths == [(6, "linear"), (2, "linear")] * 2, "a classifier has an output for each class"
     assert not any(one.equal(other) for one, other in itertools.combinations(first, 2))
-    assert not torch.equal(*(batches.labelled.rows for batches in seen))
-    assert not torch.equal(*(batches.draws.get_state() for batches in seen))
+    assert not torch.equal(*(batches.labelled.rows for batches in both))
+    assert not torch.equal(*(batches.draws.get_state() for batches in both))
 
 
 def test_a_killed_generator_goes_on_with_the_same_bits(whole, tmp_path, monkeypatch):
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     point, points = module._point, []
 
-    def watched(step, played):
+    def interrupt(step, losses):
         points.append(step)
         if points == [1, 2, 3, 4, 5, 6]:
             raise KeyboardInterrupt
-        return point(step, played)
+        return point(step, losses)
 
-    monkeypatch.setattr(module, "_point", watched)
+    monkeypatch.setattr(module, "_point", interrupt)
     with pytest.raises(KeyboardInterrupt), Checkpoint("generator", {}) as checkpoint:
-        made(checkpoint=checkpoint)
+        train(checkpoint=checkpoint)
     with Checkpoint("generator", {}) as checkpoint:
-        found = made(checkpoint=checkpoint)
+        resumed = train(checkpoint=checkpoint)
     assert points[6:] == [6, 7, 8, 9, 10]
-    assert same(found, whole)
-    assert found.curve == whole.curve
+    assert same(resumed, whole)
+    assert resumed.curve == whole.curve
 
 
 def test_what_no_generator_can_learn_from_is_refused_with_the_way_out(generator):
@@ -262,20 +262,20 @@ def test_what_no_generator_can_learn_from_is_refused_with_the_way_out(generator)
         r"\('(across|along)', say\); raise it"
     )
     with pytest.raises(InputError, match=sentence):
-        made(labelled_share=0.02)
+        train(labelled_share=0.02)
     grey = torch.randint(0, 256, (40, 1, 16, 16), generator=generator, dtype=torch.uint8).expand(40, 3, 16, 16)
     images = ImageSet(Resident(grey.contiguous()), IMAGES.labels, IMAGES.rows, IMAGES.classes)
     with pytest.raises(InputError, match="split: rgb contrasts R with GB, but the images of this data set have no"):
-        made(images, learns="nothing")
+        train(images, learns="nothing")
     with pytest.raises(InputError, match=r"of a view generator is not finite by step .*; lower its generator_rate"):
-        made(generator_rate=1000.0, learns="unsupervised", couplings=30)
+        train(generator_rate=1000.0, learns="unsupervised", couplings=30)
 
 
 def test_without_a_generator_that_learns_and_without_pairs_their_tables_are_empty_and_the_stages_end(
     tmp_path, monkeypatch
 ):
     save_images(tmp_path / "test.safetensors", IMAGES)
-    save_generator(tmp_path / "random/0.safetensors", made(learns="nothing").generator)
+    save_generator(tmp_path / "random/0.safetensors", train(learns="nothing").generator)
     (tmp_path / "random/curves.json").write_text('{"0": []}')
     paths = Namespace(
         images=tmp_path, generators=tmp_path, views=tmp_path / "views.png", curves=tmp_path / "curves.csv"

@@ -1,4 +1,4 @@
-"""What infomin proves of views, on every pair of views of small discrete images; and flows that keep information."""
+"""Propositions of infomin on every pair of views of small discrete images; and flows that keep information."""
 
 import itertools
 import math
@@ -31,7 +31,7 @@ def shared_given(first, second, known, of):
 
 
 class World:
-    """Six images and their labels: a function of the image, or as noisy in all of them, or of its own noise in each."""
+    """Six images with labels: functions of the image, with one of two noise levels, or with a noise level for each."""
 
     def __init__(self, kind):
         random = np.random.default_rng(0)
@@ -45,7 +45,7 @@ class World:
         self.x, self.y = (each.flatten() for each in np.indices(chances.shape))
         names = itertools.product(
             *(range(place + 1) for place in range(6))
-        )  # every function, up to names of its values
+        )  # every function, up to renaming its values
         views = [view for view in names if all(view[i] <= max(view[:i], default=-1) + 1 for i in range(6))]
         self.views = [np.array(view)[self.x] for view in views]
         self.about_label = self.shared(self.x, self.y)
@@ -69,11 +69,11 @@ def test_views_that_keep_the_label_share_at_least_what_the_image_says_of_it(kind
 
 
 def test_a_minimal_sufficient_encoder_of_optimal_views_holds_the_label_and_nothing_else():
-    """infomin Appendix A.2, A.3: enough to tell the other view, and of all such functions of its view the least."""
+    """infomin Appendix A.2, A.3: sufficient for the other view, and minimal among all such functions of its view."""
     here, excess = World("function"), {True: [], False: []}
     for first, second in itertools.product(here.keep_the_label, repeat=2):
-        of_first = [z for z in here.views if here.shared(z, first) > entropy(z, of=here.mass) - CLOSE]
-        sufficient = [z for z in of_first if here.shared(z, second) > here.shared(first, second) - CLOSE]
+        functions = [z for z in here.views if here.shared(z, first) > entropy(z, of=here.mass) - CLOSE]
+        sufficient = [z for z in functions if here.shared(z, second) > here.shared(first, second) - CLOSE]
         least = min(sufficient, key=lambda z: here.shared(z, first))
         assert here.shared(least, here.y) == pytest.approx(here.shared(first, here.y), abs=CLOSE)
         optimal = here.shared(first, second) < here.about_label + CLOSE
@@ -92,7 +92,7 @@ def test_views_share_no_more_than_either_with_the_image_and_parts_of_them_no_mor
 
 @pytest.mark.parametrize("preserving", [True, False])
 def test_a_random_flow_of_one_view_leaves_the_shared_information_as_it_is(preserving):
-    """Red is a noisy copy of green, of known information; blue belongs to neither."""
+    """Red is a noisy copy of green, with known shared information; blue is independent of both."""
     random, flip = np.random.default_rng(1), 0.1
     truth = np.log(2) + flip * np.log(flip) + (1 - flip) * np.log(1 - flip)
     green, blue = random.integers(0, 2, 40_000), random.integers(0, 3, 40_000)

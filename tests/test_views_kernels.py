@@ -1,4 +1,4 @@
-"""Views by Triton's kernels, interpreted, against those of a CPU."""
+"""Views by interpreted Triton kernels against the views of a CPU."""
 
 from dataclasses import replace
 
@@ -17,8 +17,8 @@ PLAIN = replace(STANDARD, jitter=None, grayscale=0.5)
 
 
 def test_views_are_those_of_a_cpu(generator):
-    """Boxes that shrink and grow, images that are not square; each image has its own order of operators."""
-    given, expected = [], []
+    """Boxes shrink and grow, and some images are not square; each image has its own order of operators."""
+    calls, expected = [], []
     for count, height, width, size, views in ((6, 8, 8, 8, STANDARD), (2, 20, 15, 7, PLAIN), (2, 5, 7, 17, STANDARD)):
         images = torch.randint(0, 256, (count, 3, height, width), generator=generator, dtype=torch.uint8)
         recipe = draw_recipe(views, torch.tensor([[height, width]]).expand(count, 2), generator)
@@ -26,8 +26,8 @@ def test_views_are_those_of_a_cpu(generator):
             always = replace(views.jitter, probability=1.0)
             jitter = always.draw(count, generator)
             recipe = recipe._replace(jitter=jitter._replace(hue_after=torch.arange(count) % (NEVER + 1)))
-        given.append((images, *recipe[:4], size))
+        calls.append((images, *recipe[:4], size))
         expected.append(by_chunks(images, recipe, size))
-    found = interpreted("annulus.views.kernels:view", given)
-    for ours, theirs in zip(found, expected, strict=True):
+    results = interpreted("annulus.views.kernels:view", calls)
+    for ours, theirs in zip(results, expected, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)

@@ -16,13 +16,13 @@ WAYS = [pytest.param(view_in_c, marks=needs_compiler), view_by_operators]
 
 
 def weights(sigma, reach):
-    """Of the kernel's pixels, by their distance from its middle."""
+    """Weights of the kernel's pixels, by their distance from its middle."""
     density = [math.exp(-0.5 * (apart / sigma) ** 2) for apart in range(reach + 1)]
     return [each / (2 * sum(density) - density[0]) for each in density]
 
 
-def blurred(image, sigma, taps):
-    """The definition in double precision, by one matrix for rows and columns: borders mirrored, their pixel once."""
+def blur(image, sigma, taps):
+    """Blur by definition, in double precision: one matrix for rows and columns, mirrored without the border's pixel."""
     size, own = image.shape[1], weights(sigma, taps // 2)
     there_and_back = [*range(size), *range(size - 2, 0, -1)]
     matrix = torch.zeros(size, size, dtype=torch.float64)
@@ -32,8 +32,8 @@ def blurred(image, sigma, taps):
     return matrix @ image.double() @ matrix.T
 
 
-def seen(show, image, sigma):
-    """The whole square image, with its blur alone."""
+def view_with_blur(show, image, sigma):
+    """Returns the whole square image with blur only."""
     size = image.shape[1]
     view = torch.full((3, size, size), torch.nan)
     show(image, ImageRecipe((0, 0, size, size), False, [], False, sigma), view)
@@ -45,18 +45,18 @@ def seen(show, image, sigma):
 @pytest.mark.parametrize("size", [2, 3, 9, 41, 79, 128, 131, 224])
 def test_a_blur_is_its_definition_s(size, sigma, show, generator):
     image = torch.randint(256, (3, size, size), generator=generator, dtype=torch.uint8)
-    expected = blurred(image / 255, sigma, kernel_size(size)).float()
+    expected = blur(image / 255, sigma, kernel_size(size)).float()
     last = image.permute(1, 2, 0).contiguous()
     in_fours = torch.nn.functional.pad(last, (1, 0), value=255)[..., 1:]  # the last pixel ends the memory
     for lying in (image, last.permute(2, 0, 1), in_fours.permute(2, 0, 1)):
-        torch.testing.assert_close(seen(show, lying, sigma), expected, atol=1e-6, rtol=0)
+        torch.testing.assert_close(view_with_blur(show, lying, sigma), expected, atol=1e-6, rtol=0)
 
 
 @needs_compiler
 def test_a_blur_of_one_pixel_is_that_pixel_though_the_kernel_has_three():
     assert kernel_size(1) == 3
     image = torch.tensor([51, 102, 255], dtype=torch.uint8).view(3, 1, 1)
-    torch.testing.assert_close(seen(view_in_c, image, 1.0), image / 255)
+    torch.testing.assert_close(view_with_blur(view_in_c, image, 1.0), image / 255)
 
 
 @pytest.mark.parametrize("show", WAYS)
@@ -69,7 +69,7 @@ def test_the_chosen_images_of_a_batch_are_blurred_each_by_its_own_sigma(show, ge
         images, None, torch.zeros(6, dtype=torch.bool), None, torch.zeros(6, dtype=torch.bool), drawn, 133
     )
     for image, view, chosen, sigma in zip(images / 255, views, drawn.chosen, own.tolist(), strict=True):
-        expected = blurred(image, sigma, 13).float() if chosen else image
+        expected = blur(image, sigma, 13).float() if chosen else image
         torch.testing.assert_close(view, expected, atol=1e-6, rtol=0)
 
 
@@ -77,7 +77,7 @@ def test_the_chosen_images_of_a_batch_are_blurred_each_by_its_own_sigma(show, ge
 def test_a_blurred_white_image_does_not_exceed_1(show):
     white = torch.full((3, 140, 140), 255, dtype=torch.uint8)
     for sigma in torch.linspace(0.1, 4, 40).tolist():
-        view = seen(show, white, sigma)
+        view = view_with_blur(show, white, sigma)
         assert 1 - 1e-6 < view.min() <= view.max() <= 1
 
 
@@ -107,9 +107,9 @@ def test_a_fault_in_c_is_seen_before_it_is_used(was, becomes, tmp_path, monkeypa
 
 @needs_compiler
 def test_a_view_of_moco_v2_in_c_is_the_operators_but_for_their_eight_bits(generator, monkeypatch):
-    images, found = torch.randint(256, (8, 3, 140, 171), generator=generator, dtype=torch.uint8), []
+    images, views = torch.randint(256, (8, 3, 140, 171), generator=generator, dtype=torch.uint8), []
     monkeypatch.setattr(large, "resized", lambda image, box, size: resized(image.float(), box, size))
     for in_c in (True, False):
         monkeypatch.setattr(large, "trusted", lambda *_, in_c=in_c: in_c)
-        found.append(augment(images, "moco-v2", 129, torch.Generator().manual_seed(2)))
-    torch.testing.assert_close(*found, atol=5e-5, rtol=0)
+        views.append(augment(images, "moco-v2", 129, torch.Generator().manual_seed(2)))
+    torch.testing.assert_close(*views, atol=5e-5, rtol=0)

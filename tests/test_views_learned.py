@@ -1,4 +1,4 @@
-"""A generator's file, the split that it gives, and how it reaches training, the key of a run and a saved encoder."""
+"""A generator's file, its split, and its use in training, in the key of a run and in a saved encoder."""
 
 import json
 from dataclasses import asdict, replace
@@ -37,10 +37,10 @@ def run_with(generator):
 
 @pytest.mark.parametrize(("changes", "kept"), [("all", 0), ("rest", 1)])  # channels that the flow does not see
 def test_the_split_of_a_file_is_what_its_generator_makes_of_the_channels(changes, kept, file, generator):
-    images, made = torch.rand(3, 3, 5, 4, generator=generator), ViewGenerator(replace(YDBDR, changes=changes), 0)
-    save_generator(file, made)
+    images, network = torch.rand(3, 3, 5, 4, generator=generator), ViewGenerator(replace(YDBDR, changes=changes), 0)
+    save_generator(file, network)
     split, planes = LearnedSplit.of(file), rgb_to_ydbdr(images)
-    expected = torch.cat([planes[:, :kept], made.flow(planes[:, kept:]).detach()], dim=1)
+    expected = torch.cat([planes[:, :kept], network.flow(planes[:, kept:]).detach()], dim=1)
     assert (expected - planes).abs()[:, kept:].mean() > 0.05
     first, second = split(images)
     torch.testing.assert_close(torch.cat([first, second], dim=1), expected)
@@ -54,18 +54,18 @@ def test_a_run_with_a_generator_trains_on_its_views_and_is_named_by_its_weights(
     encoder = build_training(run_with(file).run, stripes(40, 0), stripes(10, 1), CPU).method.encoder.eval()
     assert encoder.config.split == LearnedSplit.of(file)
     images = stripes(4, 2).images.pixels / 255
-    seen = zip(encoder.parts, ViewGenerator(YDBDR, 0)(images), strict=True)
-    expected = tuple(network(view.detach()) for network, view in seen)
+    pairs = zip(encoder.parts, ViewGenerator(YDBDR, 0)(images), strict=True)
+    expected = tuple(network(view.detach()) for network, view in pairs)
     torch.testing.assert_close(encoder.embeddings(images), expected)
     save_encoder(encoder, tmp_path / "encoder.safetensors")
     assert torch.equal(load_encoder(tmp_path / "encoder.safetensors")(images), encoder(images))
-    described, names = json.loads((tmp_path / "encoder.json").read_text())["split"], [name(file), name(None)]
+    description, names = json.loads((tmp_path / "encoder.json").read_text())["split"], [name(file), name(None)]
     assert name(file) == names[0]
     save_generator(file, ViewGenerator(YDBDR, seed=1))
     assert len({*names, name(file)}) == 3
     learned._loaded.cache_clear()  # as in another process
     with pytest.raises(InputError, match=r"generator\.safetensors has other weights than in the encoder's training"):
-        parse_split(described)(images)
+        parse_split(description)(images)
 
 
 def test_a_file_that_holds_no_generator_is_refused_with_the_way_out(file):

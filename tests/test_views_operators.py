@@ -1,4 +1,4 @@
-"""View operators: the general path at all sizes and on all devices, each operator by itself, and params.yaml's."""
+"""View operators at all sizes and on all devices, each operator by itself, and operators in params.yaml."""
 
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -25,7 +25,7 @@ class DrawnTint(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Tint(Operator):
-    """An operator of one's own: some images are mixed with a colour."""
+    """A user's operator: mixes some images with a colour."""
 
     probability: Fraction
     share: Fraction
@@ -54,8 +54,8 @@ def batch(size, generator, count=10):
     return torch.randint(0, 256, (count, 3, size + 8, size + 8), generator=generator, dtype=torch.uint8)
 
 
-def tinted(view, generator):
-    """The plain application, image by image."""
+def plain_tint(view, generator):
+    """Applies TINT plainly, image by image."""
     drawn, expected = TINT.draw(len(view), generator), view.clone()
     for row in drawn.chosen.nonzero().flatten().tolist():
         expected[row] = 0.75 * view[row] + 0.25 * drawn.colour[row][:, None, None]
@@ -68,7 +68,7 @@ def tinted(view, generator):
 def test_an_operator_of_one_s_own_works_at_every_size_and_layout(size, layout, generator):
     images = batch(size, generator).contiguous(memory_format=layout)
     random, again = seeded(1), seeded(1)
-    expected = tinted(augment(images, WITHOUT, size, random), random)
+    expected = plain_tint(augment(images, WITHOUT, size, random), random)
     torch.testing.assert_close(augment(images, WITH, size, again), expected, atol=1e-6, rtol=0)
     assert torch.equal(random.get_state(), again.get_state()), "nothing else is drawn"
     rows = torch.tensor([0, 3, 4, 9])
@@ -87,16 +87,16 @@ def test_it_works_on_a_gpu_with_and_without_kernels_and_no_operator_waits_for_it
         there = images.to(gpu.device)
         if kernels:
             with pretended_kernels(gpu):
-                found, without = (augment(there, views, size, seeded(1)) for views in (WITH, WITHOUT))
+                with_tint, without = (augment(there, views, size, seeded(1)) for views in (WITH, WITHOUT))
         else:
-            found, without = (augment(there, views, size, seeded(1)) for views in (WITH, WITHOUT))
+            with_tint, without = (augment(there, views, size, seeded(1)) for views in (WITH, WITHOUT))
         with gpu.counting() as counts:
             augment(there, every, size, seeded(2))
         assert not counts.waits, counts.table()
-        assert found.is_cuda
+        assert with_tint.is_cuda
         random = seeded(1)
         augment(images, WITHOUT, size, random)
-        torch.testing.assert_close(found.cpu(), tinted(without.cpu(), random), atol=1e-6, rtol=0)
+        torch.testing.assert_close(with_tint.cpu(), plain_tint(without.cpu(), random), atol=1e-6, rtol=0)
 
 
 def test_operators_follow_one_another_in_the_mapping_s_order(generator):
@@ -122,9 +122,9 @@ def test_solarize_is_torchvision_s_on_as_many_images_as_its_probability_says(gen
         solarize = Solarize(probability=0.2, threshold=threshold)
         drawn = solarize.draw(len(view), seeded(1))
         assert abs(drawn.double().mean() - 0.2) < 4 * (0.2 * 0.8 / len(view)) ** 0.5
-        found = solarize(view, seeded(1))
-        assert torch.equal(found[drawn], oracle.solarize(view[drawn], threshold))
-        assert torch.equal(found[~drawn], view[~drawn])
+        result = solarize(view, seeded(1))
+        assert torch.equal(result[drawn], oracle.solarize(view[drawn], threshold))
+        assert torch.equal(result[~drawn], view[~drawn])
 
 
 @pytest.mark.parametrize("name", ["jitter", "blur", "rand_augment"])
@@ -133,19 +133,19 @@ def test_an_operator_by_itself_does_what_it_does_in_a_view(name, generator):
     images = torch.randint(0, 256, (30, 3, 24, 24), generator=generator, dtype=torch.uint8)
     view, random = images / 255, seeded(1)
     before = view.clone()
-    torch.rand(30, generator=random)  # of the flip, drawn before all
+    torch.rand(30, generator=random)  # of the flip, which is drawn first
     if name != "jitter":
         torch.rand(30, generator=random)  # of greyscale
-    found = operator(view, random)
-    torch.testing.assert_close(found, augment(images, ViewSet(**{name: operator}), 24, seeded(1)), atol=2e-5, rtol=0)
-    assert not torch.equal(found, before)
+    result = operator(view, random)
+    torch.testing.assert_close(result, augment(images, ViewSet(**{name: operator}), 24, seeded(1)), atol=2e-5, rtol=0)
+    assert not torch.equal(result, before)
     assert torch.equal(view, before)
     with PretendedGPU() as gpu, gpu.counting() as counts:
         random = seeded(1)
         torch.rand(30 if name == "jitter" else 60, generator=random)
         there = operator.apply(view.pin_memory().to(gpu.device, non_blocking=True), operator.draw(30, random))
         assert not counts.waits, counts.table()
-        torch.testing.assert_close(there.cpu(), found, atol=1e-6, rtol=0)
+        torch.testing.assert_close(there.cpu(), result, atol=1e-6, rtol=0)
 
 
 def test_an_operator_keeps_its_numbers_under_autocast(generator):
@@ -166,9 +166,9 @@ def test_an_operator_computes_in_float32_whatever_it_is_given(name, dtype, gener
     operator = getattr(SETS["infomin-torchvision"], name)
     view = torch.rand(16, 3, 24, 24, generator=generator).to(dtype)
     view[:, :, :4] = 0.5  # grey, without a hue
-    found = operator(view, seeded(1))
-    assert torch.equal(found, operator(view.float(), seeded(1)).to(dtype))
-    assert found.isfinite().all()
+    result = operator(view, seeded(1))
+    assert torch.equal(result, operator(view.float(), seeded(1)).to(dtype))
+    assert result.isfinite().all()
 
 
 # --- in params.yaml -----------------------------------------------------------------------------------
@@ -180,19 +180,19 @@ KEY = "view_sets.gentle.operators"
 
 def test_an_operator_of_params_yaml_is_read_by_its_name_and_a_stage_reads_it_back():
     params = load({KEY: {"solarize": BYOL}, "views": "gentle"})
-    found = params.get("view_sets.${views}")
-    assert found == replace(load({}).view_sets["gentle"], operators={"solarize": Solarize(**BYOL)})
+    views = params.get("view_sets.${views}")
+    assert views == replace(load({}).view_sets["gentle"], operators={"solarize": Solarize(**BYOL)})
     names = ["view_sets.${views}"]
-    assert values(resolved(params, names), names) == {names[0]: found}
+    assert values(resolved(params, names), names) == {names[0]: views}
 
 
 def test_a_line_of_one_s_own_is_read_and_the_file_s_order_changes_nothing(monkeypatch):
     """DVC does not see the order of keys."""
     monkeypatch.setitem(OPERATORS, "tint", Tint)
     tree = resolved(load({"views": "gentle"}), ["view_sets.${views}"])["view_sets"]["gentle"]
-    given = {"tint": {"probability": 0.6, "share": 0.25}, "solarize": BYOL}
-    found = checked(tree | {"operators": given}, "params.yaml", ViewSet)
-    assert list(found.operators.items()) == [("solarize", Solarize(**BYOL)), ("tint", TINT)]
+    operators = {"tint": {"probability": 0.6, "share": 0.25}, "solarize": BYOL}
+    views = checked(tree | {"operators": operators}, "params.yaml", ViewSet)
+    assert list(views.operators.items()) == [("solarize", Solarize(**BYOL)), ("tint", TINT)]
 
 
 @pytest.mark.parametrize(

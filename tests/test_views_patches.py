@@ -1,4 +1,4 @@
-"""Patches at a distance, told by images whose pixels are their own coordinates."""
+"""Patches at a distance, in images whose pixels are their own coordinates."""
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ PLAIN = {"views": "patches", "view_sets.patches.flip": 0.0}
 
 
 def coordinates(count, side):
-    """Images that hold their row, their column and their number."""
+    """Images whose channels hold the row, the column and the image's number."""
     grid = torch.meshgrid(torch.arange(side), torch.arange(side), indexing="ij")
     numbers = torch.arange(count)[:, None, None].expand(count, side, side)
     return torch.stack([*(plane.expand(count, side, side) for plane in grid), numbers], dim=1).to(torch.uint8)
@@ -97,10 +97,10 @@ def test_each_view_is_of_its_own_rows_whose_images_are_given_once_and_differ_in_
     shares = [BatchShare(torch.tensor(rows), 9) for rows in ([0, 1, 5], [1, 4, 8])]
     assert rows_in(shares).tolist() == [0, 1, 4, 5, 8]
 
-    def seen(images, shares):
+    def draw(images, shares):
         return draw_views(images, views, 12, [torch.Generator().manual_seed(3)] * 2, shares, sizes)
 
-    for part, whole, own in zip(seen(images[rows_in(shares)], shares), seen(images, None), shares, strict=True):
+    for part, whole, own in zip(draw(images[rows_in(shares)], shares), draw(images, None), shares, strict=True):
         torch.testing.assert_close(part, whole[own.rows], atol=1e-6, rtol=0)
 
 
@@ -118,14 +118,14 @@ def test_what_cannot_be_cut_is_refused_with_the_way_out():
 def test_three_patches_lie_inside_of_the_image_or_are_refused():
     generators = [torch.Generator().manual_seed(seed) for seed in range(3)]
     images = coordinates(20, 40)
-    set_of = ViewSet(patches=Patches(offset=4))
-    first, _, third = (255 * view for view in draw_views(images, set_of, 32, generators))
+    views = ViewSet(patches=Patches(offset=4))
+    first, _, third = (255 * view for view in draw_views(images, views, 32, generators))
     assert torch.equal(first[:, :, 8:, 8:], third[:, :, :24, :24])
     with pytest.raises(InputError, match=r"5 puts the third patch of 32 .* of 40 pixels; take an offset of at most 4,"):
         draw_views(images, ViewSet(patches=Patches(offset=5)), 32, generators)
     with pytest.raises(
         InputError, match=r"the first patch of 41 pixels outside of images of 40 .*; take larger images"
     ):
-        draw_views(images, set_of, 41, generators[:1])
+        draw_views(images, views, 41, generators[:1])
     with pytest.raises(InputError, match=r"images of 38 pixels; take an offset of at most 3,"):
-        draw_views(images, set_of, 32, generators, sizes=torch.tensor([[40, 38]] * 20))
+        draw_views(images, views, 32, generators, sizes=torch.tensor([[40, 38]] * 20))

@@ -1,4 +1,4 @@
-"""`annulus.views` as other programs use it: its names, examples, sets, and sentences on mistakes."""
+"""`annulus.views` as other programs use it: names, examples, sets and error sentences."""
 
 import doctest
 import importlib
@@ -21,14 +21,14 @@ from annulus_lab.config.file import checked
 
 
 def test_the_sets_are_those_of_params_yaml_as_committed():
-    """Sets of your own, and edits that are not committed, turn no test red."""
+    """A user's own sets and uncommitted edits do not fail this test."""
 
-    def of_library(params):
+    def library_sets(params):
         return {name: views for name, views in params.view_sets.items() if name in SETS}
 
-    if of_library(load({})) != SETS:
+    if library_sets(load({})) != SETS:
         committed = subprocess.check_output(["git", "show", "HEAD:params.yaml"], cwd=ROOT, text=True)
-        assert of_library(checked(yaml.safe_load(committed), "HEAD:params.yaml")) == SETS
+        assert library_sets(checked(yaml.safe_load(committed), "HEAD:params.yaml")) == SETS
 
 
 def test_a_name_is_its_set_for_one_view_and_for_several(generator):
@@ -47,7 +47,7 @@ def test_every_public_name_has_its_docstring_and_every_example_runs():
         assert getattr(views, name).__doc__, name
     attempted = 0
     for module in pkgutil.iter_modules(views.__path__, "annulus.views."):
-        if module.name != "annulus.views.kernels":  # it needs Triton, and has no example
+        if module.name != "annulus.views.kernels":  # needs Triton, and has no example
             failures, tests = doctest.testmod(importlib.import_module(module.name))
             assert not failures, module.name
             attempted += tests
@@ -61,7 +61,7 @@ def test_it_needs_torch_numpy_jaxtyping_and_annotated_types_alone(tmp_path):
     assert (done.returncode, done.stdout.strip()) == (0, "2"), done.stderr
 
 
-# What each says, and the call: without the tests' own checks of types and shapes.
+# Error sentence and call. The calls run without the tests' own checks of types and shapes.
 MISTAKES = """
 images are torch.float32 of shape (2, 3, 32, 32): give uint8 RGB of | augment(floats, "standard", 32, random)
 images are torch.uint8 of shape (3, 32, 32): give uint8 RGB         | augment(images[0], "standard", 32, random)
@@ -106,7 +106,7 @@ flip 1.5: give a number from 0 to 1                                 | ViewSet(fl
 grayscale None: give a number from 0 to 1                           | ViewSet(grayscale=None)
 probability 20: give a number from 0 to 1                           | Solarize(probability=20, threshold=0.5)
 """
-SAID = """
+PROGRAM = """
 import sys
 import pytest
 import torch
@@ -130,11 +130,11 @@ for call in sys.argv[1:]:
 def test_a_mistake_is_a_sentence():
     sentences, calls = zip(*(line.split("|") for line in MISTAKES.strip().splitlines()), strict=True)
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    command = [warm.folder() / "python", "-c", SAID, *map(str.strip, calls)]
+    command = [warm.folder() / "python", "-c", PROGRAM, *map(str.strip, calls)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
-    for sentence, said in zip(sentences, done.stdout.splitlines(), strict=True):
-        assert said.startswith(sentence.strip()), said
+    for sentence, output in zip(sentences, done.stdout.splitlines(), strict=True):
+        assert output.startswith(sentence.strip()), output
 
 
 class OwnImages(torch.utils.data.Dataset):
@@ -151,8 +151,8 @@ def test_the_generator_of_a_worker_differs_by_worker_and_by_epoch(context):
     seeded = torch.Generator().manual_seed(0)
     settings = {"num_workers": 2, "multiprocessing_context": context, "generator": seeded}
     loader = torch.utils.data.DataLoader(OwnImages(), batch_size=2, **settings)
-    seen = torch.cat([view.flatten(1) for _ in range(2) for view in loader])
-    assert len(seen.unique(dim=0)) == 8
+    rows = torch.cat([view.flatten(1) for _ in range(2) for view in loader])
+    assert len(rows.unique(dim=0)) == 8
 
 
 def test_an_unknown_set_is_named_with_the_nearest(generator):

@@ -1,4 +1,4 @@
-"""RandAugment: every operator against torchvision's, and which ones are drawn."""
+"""RandAugment: every operator against torchvision's, and the distribution of its draws."""
 
 import math
 from dataclasses import replace
@@ -16,7 +16,7 @@ from annulus.views.randaugment import CHANGES, MOVES, DrawnRandAugment, RandAugm
 from annulus.views.recipe import augment
 from annulus.views.settings import ViewSet
 
-ANY = RandAugment(operators=1, magnitude=0.0, spread=0.0, probability=1.0)  # its settings concern its draws alone
+ANY = RandAugment(operators=1, magnitude=0.0, spread=0.0, probability=1.0)  # its settings affect the draws only
 NEAREST = {"interpolation": InterpolationMode.NEAREST}
 
 
@@ -29,7 +29,7 @@ def slope(magnitude):
     return math.degrees(math.atan(0.3 * magnitude))
 
 
-# What v2.RandAugment calls of an image, with its magnitude m of so many thirtieths of the most.
+# Calls of v2.RandAugment for an image; m is the magnitude as a share of the largest, in thirtieths.
 TORCHVISION = {
     "identity": lambda image, m: image,
     "shear x": lambda image, m: affine(image, shear=[slope(m), 0.0], center=[0, 0]),
@@ -50,13 +50,13 @@ TORCHVISION = {
 
 @pytest.fixture(params=["by operators", pytest.param("in C", marks=needs_compiler)])
 def way(request, monkeypatch):
-    """Views as of small images, and as of large ones."""
+    """Changes by operators, as for small views, and in C, as for large ones."""
     monkeypatch.setattr(randaugment, "LARGE", 1)
     monkeypatch.setattr(randaugment, "trusted", lambda *_: request.param == "in C")
 
 
-def of_each(name, magnitudes):
-    """One change for all images, of each its own magnitude."""
+def one_change(name, magnitudes):
+    """One change for all images, with a magnitude for each image."""
     return DrawnRandAugment(torch.full((len(magnitudes), 1), CHANGES.index(name)), magnitudes[:, None])
 
 
@@ -71,18 +71,18 @@ def test_every_operator_is_torchvision_s_with_each_image_s_own_magnitude(name, h
     pairs, before = zip(images, magnitudes.tolist(), strict=True), images.clone()
     expected = torch.stack([TORCHVISION[name](image, magnitude) for image, magnitude in pairs])
     lying = images.contiguous(memory_format=torch.channels_last)
-    # Where a source lies between two pixels, rounding decides which is nearest: the next test leaves those places out.
+    # If a source lies between two pixels, rounding decides which is nearest. The next test leaves those places out.
     most = 0.02 if name in ("shear x", "shear y", "rotate") else 0
     for some in (images, lying):
-        differ = ((ANY.apply(some, of_each(name, magnitudes)) - expected).abs() > 1e-5).any(dim=1).double().mean()
+        differ = ((ANY.apply(some, one_change(name, magnitudes)) - expected).abs() > 1e-5).any(dim=1).double().mean()
         assert differ <= most, differ
     assert torch.equal(images, before)
 
 
 def sources(name, m, height, width):
-    """Where each pixel comes from, in double precision: row and column of the source, pixels being squares of side 1.
+    """Row and column of each pixel's source, in double precision; pixels are squares of side 1.
 
-    Shears keep the upper left corner, rotations the middle; positive angles turn against the clock.
+    Shears keep the upper left corner, rotations the middle; positive angles turn counterclockwise.
     """
     y, x = (torch.arange(side, dtype=torch.float64) + 0.5 for side in (height, width))
     y, x = torch.meshgrid(y, x, indexing="ij")
@@ -110,8 +110,8 @@ def sources(name, m, height, width):
 def test_pixels_move_from_the_nearest_ones_of_the_definition(name, height, width, generator):
     magnitudes = torch.tensor([0.31, -0.43, 0.97, -1.0])
     images = 0.1 + 0.9 * torch.rand(4, 3, height, width, generator=generator)
-    found = ANY.apply(images, of_each(name, magnitudes))
-    for image, view, magnitude in zip(images, found, magnitudes.tolist(), strict=True):
+    views = ANY.apply(images, one_change(name, magnitudes))
+    for image, view, magnitude in zip(images, views, magnitudes.tolist(), strict=True):
         y, x = sources(name, magnitude, height, width)
         inside = (y >= 0) & (y < height) & (x >= 0) & (x < width)
         row, column = (axis.floor().long().clamp(0, side - 1) for axis, side in ((y, height), (x, width)))
@@ -139,20 +139,20 @@ def test_operators_follow_one_another_image_by_image(height, width, generator):
 
 
 def test_large_views_in_float32_alone_are_changed_in_c(generator, monkeypatch):
-    """Others keep their gradient, their precision and their path."""
-    made = []
+    """Other views keep their gradient, their precision and their path."""
+    shapes = []
     monkeypatch.setattr(randaugment, "trusted", lambda *_: True)
-    monkeypatch.setattr(randaugment, "changed_in_c", lambda view, drawn: made.append(view.shape) or view)
-    drawn = of_each("solarize", torch.tensor([0.5]))
+    monkeypatch.setattr(randaugment, "changed_in_c", lambda view, drawn: shapes.append(view.shape) or view)
+    drawn = one_change("solarize", torch.tensor([0.5]))
     small, large = (torch.rand(1, 3, side, 128, generator=generator) for side in (127, 128))
     ANY.apply(small, drawn)
     ANY.apply(large.double(), drawn)
     leaf = large.clone().requires_grad_()
     ANY.apply(leaf, drawn).sum().backward()
     assert leaf.grad.unique().tolist() == [-1, 1]
-    assert not made
+    assert not shapes
     ANY.apply(large, drawn)
-    assert made == [large.shape]
+    assert shapes == [large.shape]
 
 
 @needs_compiler
@@ -160,9 +160,9 @@ def test_large_views_in_float32_alone_are_changed_in_c(generator, monkeypatch):
 def test_values_that_are_no_colour_write_nothing_beside_the_table_of_levels(value, generator):
     views = torch.rand(1, 3, 128, 128, generator=generator)
     views[0, 0, 5, 7] = value
-    changed = randaugment.changed_in_c(views, of_each("equalize", torch.zeros(1)))
+    changed = randaugment.changed_in_c(views, one_change("equalize", torch.zeros(1)))
     assert torch.equal(
-        changed[0, 1:], randaugment.changed_in_c(views.nan_to_num(), of_each("equalize", torch.zeros(1)))[0, 1:]
+        changed[0, 1:], randaugment.changed_in_c(views.nan_to_num(), one_change("equalize", torch.zeros(1)))[0, 1:]
     )
     assert ((changed >= 0) & (changed <= 1)).all()
 
@@ -215,7 +215,7 @@ def test_an_operator_is_left_out_as_often_as_its_probability_says(generator):
 
 @pytest.mark.parametrize("size", [16, 128])
 def test_views_are_what_they_were_without_and_then_changed(size, generator):
-    """The rest of the recipe is drawn first, so that a set without RandAugment has the same views as before it."""
+    """The rest of the recipe is drawn first, so views without RandAugment equal the views before it."""
     plain = ViewSet(flip=0.5, grayscale=0.2)
     params = RandAugment(operators=2, magnitude=10.0, spread=0.5, probability=0.5)
     changing = replace(plain, rand_augment=params)

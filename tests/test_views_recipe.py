@@ -45,8 +45,8 @@ def photos(generator):
 
 
 @pytest.fixture
-def asked():
-    """Sets how many threads torch has, and this process's own threads."""
+def set_threads():
+    """Sets the number of torch's threads and of this process's own threads."""
     before = torch.get_num_threads()
     yield lambda count: (torch.set_num_threads(count), pool._threads.cache_clear())
     torch.set_num_threads(before)
@@ -55,7 +55,7 @@ def asked():
 
 @pytest.fixture(params=["in batches", "each image by itself", pytest.param("each image in C", marks=needs_compiler)])
 def way(request, monkeypatch):
-    """Views as of small images, and as of large ones, but for the operators' 8 bits: the crop's own test has them."""
+    """Views in batches, image by image, or in C. Resizing stays in floats; the crop's own test covers 8 bits."""
     monkeypatch.setattr(views, "LARGE", views.LARGE if request.param == "in batches" else 1)
     monkeypatch.setattr(large, "trusted", lambda *_: request.param == "each image in C")
     monkeypatch.setattr(large, "resized", lambda image, box, size: resized(image.float(), box, size))
@@ -66,7 +66,7 @@ def seeded(seed):
 
 
 def sides(height, width, count):
-    """Heights and widths of so many images."""
+    """Heights and widths of `count` images."""
     return torch.tensor([[height, width]]).expand(count, 2)
 
 
@@ -80,7 +80,7 @@ def assert_uniform(values, low, high):
 
 
 def assert_share(chosen, share):
-    """Within four standard deviations."""
+    """The share is within four standard deviations."""
     assert abs(chosen.double().mean() - share) < 4 * math.sqrt(share * (1 - share) / len(chosen))
 
 
@@ -100,7 +100,7 @@ def test_resized_crop_equals_torchvision(height, width, size, generator):
     boxes = CropBoxes(*(torch.cat(pair) for pair in zip(boxes, extremes, strict=True)))
     mirrored = torch.rand(24, generator=generator) < 0.5
     ours, floats = (resized_crop(some, boxes, mirrored.nonzero().squeeze(1), size) for some in (images, images / 255))
-    eight_bits = max(height, width) * size > MATRICES_END  # then in 8 bits, on a CPU
+    eight_bits = max(height, width) * size > MATRICES_END  # a CPU then computes in 8 bits
     for image, box, flipped, *both in zip(images, zip(*boxes, strict=True), mirrored, ours, floats, strict=True):
         exact = oracle.resized_crop(image / 255, *map(int, box), [size, size], antialias=True)
         expected = (
@@ -175,11 +175,11 @@ def test_images_of_several_sizes_are_seen_as_each_by_itself_whatever_lies_beside
         batch = torch.full((4, 3, 40, 28), junk, dtype=torch.uint8)
         for place, (height, width) in enumerate(shapes.tolist()):
             batch[place, :, :height, :width] = whole[place][0]
-        seen, plain = augment(batch, params, 16, seeded(5), sizes=shapes), center_view(batch, 16, shapes)
+        results, plain = augment(batch, params, 16, seeded(5), sizes=shapes), center_view(batch, 16, shapes)
         for place, image in enumerate(whole):
             own = numbered(pick(recipe, slice(place, place + 1)))
             ends = [] if own.jitter is None else views.hue_ends(own.jitter.hue_after)
-            torch.testing.assert_close(seen[place], views.apply_recipe(image, own, ends, 16)[0], atol=2e-5, rtol=0)
+            torch.testing.assert_close(results[place], views.apply_recipe(image, own, ends, 16)[0], atol=2e-5, rtol=0)
             assert torch.equal(plain[place], oracle.center_crop(image, [16, 16])[0] / 255)
     with pytest.raises(InputError, match="a centre crop of 24 x 24 does not fit images of 20 x 20 pixels"):
         augment(batch, NOTHING, 24, generator, sizes=shapes)
@@ -187,7 +187,7 @@ def test_images_of_several_sizes_are_seen_as_each_by_itself_whatever_lies_beside
 
 @pytest.mark.parametrize("in_c", [False, pytest.param(True, marks=needs_compiler)])
 def test_a_view_does_not_depend_on_which_images_of_the_batch_lie_beside_it(in_c, generator, monkeypatch):
-    """Of a share without the batch's longest image, too, which decides between the ways."""
+    """The batch's longest image decides between the ways, even if the share does not contain it."""
     monkeypatch.setattr(large, "trusted", lambda *_: in_c)
     sizes = torch.tensor([[96, 96], [96, 192]])
     images = torch.randint(256, (2, 3, 96, 192), generator=generator, dtype=torch.uint8)
@@ -199,14 +199,14 @@ def test_a_view_does_not_depend_on_which_images_of_the_batch_lie_beside_it(in_c,
 
 
 @pytest.mark.parametrize("in_c", [False, pytest.param(True, marks=needs_compiler)])
-def test_large_images_have_the_same_views_with_several_threads(in_c, generator, asked, monkeypatch):
+def test_large_images_have_the_same_views_with_several_threads(in_c, generator, set_threads, monkeypatch):
     monkeypatch.setattr(large, "trusted", lambda *_: in_c)
     images = torch.randint(256, (6, 3, 200, 230), generator=generator, dtype=torch.uint8)
-    found = []
+    results = []
     for count in (1, 3):
-        asked(count)
-        found.append(augment(images, STANDARD, 192, seeded(2)))
-    assert torch.equal(*found)
+        set_threads(count)
+        results.append(augment(images, STANDARD, 192, seeded(2)))
+    assert torch.equal(*results)
 
 
 @needs_compiler
@@ -214,11 +214,11 @@ def test_views_by_c_and_by_operators_are_a_level_of_255_apart_and_those_by_opera
     generator, monkeypatch
 ):
     images = torch.randint(256, (6, 3, 200, 230), generator=generator, dtype=torch.uint8)
-    crops, found = replace(STANDARD, jitter=None, grayscale=0.0), []
+    crops, results = replace(STANDARD, jitter=None, grayscale=0.0), []
     for in_c in (True, False):
         monkeypatch.setattr(large, "trusted", lambda *_, in_c=in_c: in_c)
-        found.append(augment(images, crops, 192, seeded(2)))
-    fine, coarse = found
+        results.append(augment(images, crops, 192, seeded(2)))
+    fine, coarse = results
     torch.testing.assert_close(coarse * 255, (coarse * 255).round(), atol=1e-3, rtol=0)
     torch.testing.assert_close(coarse, fine, atol=1.01 / 255, rtol=0)
     assert (coarse - fine).abs().max() > 0.4 / 255
@@ -239,9 +239,9 @@ def test_center_view_equals_torchvision_and_no_larger_one_fits(photos, generator
 
 def test_the_middles_of_images_of_several_sizes_are_those_of_each_by_itself():
     sizes = torch.tensor([[20, 28], [33, 23], [19, 40]])
-    found = center_boxes(sizes, 16)
+    boxes = center_boxes(sizes, 16)
     expected = [middle(*each, 16) for each in sizes.tolist()]
-    assert list(zip(found.top.tolist(), found.left.tolist(), strict=True)) == expected
+    assert list(zip(boxes.top.tolist(), boxes.left.tolist(), strict=True)) == expected
 
 
 # --- colours and blur ---------------------------------------------------------------------------------
@@ -259,8 +259,8 @@ def test_operator_equals_torchvisions_on_tensors(name, photos):
     ours, theirs, factors = FACTORS[name]
     images = photos / 255
     for factor in factors:
-        found = ours(images, torch.full((len(images),), factor))
-        torch.testing.assert_close(found, theirs(images, factor), atol=1e-5, rtol=0)
+        result = ours(images, torch.full((len(images),), factor))
+        torch.testing.assert_close(result, theirs(images, factor), atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("strength", [1.0, 2.0])
@@ -300,7 +300,7 @@ def test_blur_equals_torchvision_with_the_odd_number_of_taps_nearest_to_a_tenth_
 
 
 def in_torchvision(image, jitter, row):
-    """One image through the drawn jitter, operator by operator."""
+    """Applies the drawn jitter to one image, operator by operator."""
     if jitter.hue_after[row] == colour.NEVER:
         return image
     adjust = {
@@ -319,7 +319,7 @@ def in_torchvision(image, jitter, row):
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("crop", [CROP, None])
 def test_a_view_equals_torchvisions_operators_one_by_one(crop, photos, generator):
-    """In each of the 24 orders of a jitter, and without one."""
+    """The images cover each of the 24 orders of a jitter, and no jitter."""
     params = replace(STRONG, crop=crop)
     noise = torch.randint(0, 256, (60, 3, 20, 28), generator=generator, dtype=torch.uint8)
     images = torch.cat([noise, photos.repeat(5, 1, 1, 1)])
@@ -354,7 +354,7 @@ def test_bright_views_do_not_exceed_1(generator):
 
 @pytest.mark.usefixtures("untouched_global_randomness")
 def test_views_differ_between_equal_images_and_depend_on_the_seed_alone(photos):
-    """Autocast does not coarsen them; the images stay as they are."""
+    """Autocast does not reduce their precision, and the images stay unchanged."""
     same, before = photos[:1].expand(50, 3, 20, 28), photos.clone()
     first, other = (augment(same, STRONG, 16, seeded(seed)) for seed in (3, 4))
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -372,7 +372,7 @@ def test_views_differ_between_equal_images_and_depend_on_the_seed_alone(photos):
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("params", [STRONG, NOTHING, replace(NOTHING, flip=0.5, jitter=JITTER)])
 def test_a_part_equals_those_rows_of_the_whole_and_leaves_the_generator_where_it_does(params, photos, monkeypatch):
-    """In chunks of whatever size."""
+    """The size of the chunks does not change the views."""
     whole_generator = seeded(3)
     whole = augment(photos, params, 16, whole_generator)
     monkeypatch.setattr(views, "CPU_CHUNK", 1)
@@ -394,7 +394,7 @@ def test_flip_and_grayscale_happen_as_often_as_asked(generator):
 
 @pytest.mark.parametrize("size", [16, 160])
 def test_views_in_inference_mode_are_the_same(size, generator):
-    """Large ones are made by threads, which know nothing of the mode."""
+    """Threads compute large views, and do not inherit the mode."""
     strong = read({"views": "strong"}).views
     images = torch.randint(0, 256, (3, 3, size, size), generator=generator, dtype=torch.uint8)
     expected = augment(images, strong, size, torch.Generator().manual_seed(1))

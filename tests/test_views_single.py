@@ -27,7 +27,7 @@ WITHOUT_PATCHES = {name: views for name, views in SETS.items() if views.patches 
 
 
 def picture(height, width, seed=0):
-    """A uint8 image that is smooth enough for bytes to resize it like floats."""
+    """A uint8 image, smooth enough that resizing in bytes and in floats agree."""
     random = torch.Generator().manual_seed(seed)
     coarse = torch.rand(1, 3, 5, 6, generator=random)
     smooth = torch.nn.functional.interpolate(coarse, (height, width), mode="bilinear")[0]
@@ -60,18 +60,18 @@ def test_the_draws_of_one_image_are_those_of_a_batch_of_one(views, height, width
 @pytest.mark.parametrize(("height", "width", "size"), [(256, 341, 224), (150, 120, 64), (40, 48, 32)])
 @pytest.mark.parametrize("compiled", [True, False], ids=["C", "operators"])
 def test_the_views_are_those_of_augment(name, height, width, size, compiled):
-    """Where there is no compiler both resize large images in bytes, by one level; else to rounding."""
+    """Without a compiler both resize large images in bytes and agree to one level; with one, to rounding."""
     views, image, random = OWN if name == "own" else SETS[name], picture(height, width), torch.Generator()
     transform = TwoViews(views, size, count=3)
     with mock.patch.object(large, "trusted", return_value=compiled), torch.random.fork_rng(devices=[]):
-        for given in (image, as_pillow(image), image.contiguous(memory_format=torch.contiguous_format)):
+        for source in (image, as_pillow(image), image.contiguous(memory_format=torch.contiguous_format)):
             torch.manual_seed(5)
             random.manual_seed(5)
-            found = transform(given)
+            results = transform(source)
             expected = [augment(image[None], views, size, random)[0] for _ in range(3)]
-            assert [each.shape for each in found] == [(3, size, size)] * 3
+            assert [each.shape for each in results] == [(3, size, size)] * 3
             assert torch.equal(random.get_state(), torch.get_rng_state())
-            for one, other in zip(found, expected, strict=True):
+            for one, other in zip(results, expected, strict=True):
                 far = ((one - other).abs() > (1e-4 if compiled else 0.01)).float().mean()
                 assert far < 0.005, "a threshold turns a level into a jump"
 
@@ -89,11 +89,11 @@ def test_a_picture_of_another_mode_is_taken_as_rgb():
     grey = Image.fromarray(np.arange(48 * 40, dtype=np.uint8).reshape(48, 40))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        found = TwoViews("crop", 32)(grey)
+        results = TwoViews("crop", 32)(grey)
         torch.manual_seed(0)
         expected = TwoViews("crop", 32)(grey.convert("RGB"))
-    assert all(map(torch.equal, found, expected))
-    assert found[0].std() > 0
+    assert all(map(torch.equal, results, expected))
+    assert results[0].std() > 0
 
 
 @pytest.fixture(scope="module")
@@ -102,20 +102,20 @@ def folder(tmp_path_factory):
     for number in range(6):
         path = root / f"class{number % 2}" / f"{number}.png"
         path.parent.mkdir(exist_ok=True)
-        as_pillow(picture(60, 70)).save(path)  # all alike: only draws tell their views apart
+        as_pillow(picture(60, 70)).save(path)  # all are equal, so their views differ only by draws
     return root
 
 
 def epochs(folder, workers, seed, count=2):
-    """All views of some epochs, a row each."""
+    """All views of `count` epochs, one a row."""
     images = ImageFolder(folder, transform=TwoViews("moco-v2", size=16))
     context = "fork" if workers else None
     draws = torch.Generator().manual_seed(seed)
     loader = DataLoader(images, batch_size=2, generator=draws, num_workers=workers, multiprocessing_context=context)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        seen = [torch.stack(views) for _ in range(count) for views, _ in loader]
-    return torch.cat(seen, dim=1).flatten(0, 1).flatten(1)
+        batches = [torch.stack(views) for _ in range(count) for views, _ in loader]
+    return torch.cat(batches, dim=1).flatten(0, 1).flatten(1)
 
 
 def test_workers_draw_by_the_seed_by_worker_and_by_epoch(folder):

@@ -10,7 +10,7 @@ from annulus.views.spaces import SPACES, rgb_to_lab
 WHITE = (0.95047, 1.0, 1.08883)  # D65, 2 degree observer
 
 
-def lab_of_pixel(rgb):
+def pixel_to_lab(rgb):
     """L*, a*, b* of one sRGB colour in Python's floats: companding, XYZ, CIELAB, with their cases written out."""
     r, g, b = (value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in rgb)
     xyz = (
@@ -26,15 +26,15 @@ def lab_of_pixel(rgb):
     return 116 * fy - 16, 500 * (fx - fy), 200 * (fy - fz)
 
 
-def by_pixel(images, formula=lab_of_pixel):
-    """Reference for a batch (b, 3, h, w)."""
+def by_pixel(images, formula=pixel_to_lab):
+    """Applies `formula` to each pixel of a batch (b, 3, h, w)."""
     pixels = [formula(pixel) for pixel in images.double().movedim(1, -1).reshape(-1, 3).tolist()]
     return torch.tensor(pixels, dtype=torch.float64).view(len(images), *images.shape[2:], 3).movedim(-1, 1)
 
 
 def test_every_pixel_is_what_the_cie_formulas_say(generator):
     images = torch.rand(4, 3, 5, 7, generator=generator)
-    images[1] *= 0.08  # about the bend of sRGB's curve, and below that of CIELAB's
+    images[1] *= 0.08  # near the bend of sRGB's curve, and below the bend of CIELAB's
     images[2] *= torch.rand(3, 5, 7, generator=generator) > 0.5  # colours of the gamut's faces and edges
     torch.testing.assert_close(rgb_to_lab(images).double(), by_pixel(images), atol=5e-4, rtol=0)
     torch.testing.assert_close(rgb_to_lab(images.double()), by_pixel(images), atol=2e-5, rtol=0)
@@ -46,10 +46,10 @@ def test_known_colours():
         ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0)),
         ((1.0, 0.0, 0.0), (53.24, 80.09, 67.20)),
         ((1.0, 1.0, 0.0), (97.14, -21.55, 94.48)),
-        ((119 / 255, 119 / 255, 119 / 255), (50.03, 0.0, 0.0)),  # what photographers know as middle grey
+        ((119 / 255, 119 / 255, 119 / 255), (50.03, 0.0, 0.0)),  # photographers' middle grey
     ):
-        found = rgb_to_lab(torch.tensor(rgb).view(1, 3, 1, 1)).flatten()
-        torch.testing.assert_close(found, torch.tensor(expected), atol=6e-3, rtol=0)
+        lab = rgb_to_lab(torch.tensor(rgb).view(1, 3, 1, 1)).flatten()
+        torch.testing.assert_close(lab, torch.tensor(expected), atol=6e-3, rtol=0)
 
 
 def test_gradients_are_right_and_finite_at_black(generator):

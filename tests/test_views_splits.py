@@ -35,9 +35,9 @@ def test_a_split_is_described_by_one_key_and_nothing_else_is_one():
     assert parse_split(None) is None
     assert parse_split({"space": "lab"}) == LAB
     assert parse_split({"sigma": 2.0}) == FrequencySplit(2.0)
-    for described in ({}, {"space": "lab", "sigma": 1.0}, {"sigma": "1"}, "lab"):
+    for description in ({}, {"space": "lab", "sigma": 1.0}, {"sigma": "1"}, "lab"):
         with pytest.raises(ValueError, match="expected null, a colour space, a sigma or a view generator"):
-            parse_split(described)
+            parse_split(description)
     with pytest.raises(InputError, match="colour space 'luv' is none of lab, ydbdr"):
         ColourSplit("luv")
     with pytest.raises(InputError, match="sigma 0 of a frequency split is not a width; take more than 0 pixels"):
@@ -72,7 +72,7 @@ def test_grey_images_are_refused_with_the_way_out(generator):
         channel_statistics(Resident(grey), ColourSplit("ydbdr"))
     bright = grey.clamp(40, 250).int()
     rounded = bright + torch.randint(-1, 2, bright.shape, generator=generator) * (torch.arange(8) == 0)
-    with pytest.raises(InputError, match="have no colour"):  # a scan's or a JPEG's rounding is no colour
+    with pytest.raises(InputError, match="have no colour"):  # a scan's or a JPEG's rounding does not count as colour
         channel_statistics(Resident(rounded.byte()), LAB)
     assert channel_statistics(Resident(grey), FrequencySplit(1.0)), "frequencies can be split"
 

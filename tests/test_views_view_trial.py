@@ -13,8 +13,8 @@ from annulus.views.view_trial import try_operator
 
 
 def operator(apply=lambda view, drawn: view, draw=lambda count, generator: None):
-    """An operator of one's own from functions."""
-    own = {"draw": lambda self, *given: draw(*given), "apply": lambda self, *given: apply(*given)}
+    """Builds a user's operator from functions."""
+    own = {"draw": lambda self, *args: draw(*args), "apply": lambda self, *args: apply(*args)}
     return dataclass(frozen=True, kw_only=True)(type("Mine", (Operator,), own))()
 
 
@@ -106,7 +106,7 @@ def refusing(*_):
         operator(),
         operator(lambda view, drawn: view + 1e-6),
         operator(
-            lambda view, drawn: view * drawn.chosen[:, None, None, None], lambda *given: Drawn(uniform(*given), None)
+            lambda view, drawn: view * drawn.chosen[:, None, None, None], lambda *args: Drawn(uniform(*args), None)
         ),
         operator(refusing),
         operator(draw=refusing),
