@@ -32,8 +32,8 @@ def test_adaptive_epoch_moves_when_accuracy_beats_the_mean_of_the_window():
     annealing = AdaptiveProgress(delta=0.25, window=3, watches="accuracy")
     #             accuracy, mean of up to three before it -> progress after it
     sequence = [
-        (40.0, 0.0),  # nothing to compare with
-        (40.0, 0.0),  # 40: equal is no rise
+        (40.0, 0.0),  # no earlier accuracy
+        (40.0, 0.0),  # 40: an equal value does not count
         (43.0, 0.25),  # 40
         (41.5, 0.5),  # 41: above the mean, though below the last
         (41.4, 0.5),  # 41.5: holds, never back
@@ -77,7 +77,7 @@ def test_a_loaded_state_goes_on_like_the_one_that_was_saved(policy):
     original, resumed = POLICIES[policy](), POLICIES[policy]()
     for value in (3.0, 5.0, 4.0, 4.5, 6.0):
         watch(original, value)
-    for value in (50.0, 1.0):  # are forgotten
+    for value in (50.0, 1.0):  # load_state_dict discards these
         watch(resumed, value)
     resumed.load_state_dict(original.state_dict())
     for value in (5.5, 4.9, 4.8, 5.2):

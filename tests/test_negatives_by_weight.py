@@ -1,4 +1,4 @@
-"""Draws by weight against the law that they state, for the own columns of a bank, a queue and a batch."""
+"""Draws by weight against their stated probabilities, with the own columns of a bank, a queue and a batch."""
 
 import inspect
 import math
@@ -25,7 +25,7 @@ def seeded(seed=1):
 
 @pytest.fixture
 def weights(generator):
-    """Some are 0, one is most of its row; the first row's are tiny, as exponentials may be."""
+    """Random weights: every fifth is 0, one is most of row 2, and row 0 is tiny, as exponentials may be."""
     drawn = torch.rand(QUERIES, COLUMNS, generator=generator)
     drawn[:, ::5] = 0.0
     drawn[2, 11] = 30.0
@@ -55,7 +55,7 @@ def test_a_column_is_drawn_as_often_as_its_weight_says_and_an_own_one_never(weig
 
 
 def test_of_a_thousand_equal_weights_each_column_is_drawn_as_often_as_another():
-    """Their whole numbers together are the largest for this number of columns, and must fit into 63 bits."""
+    """The sum of their integers is the largest for this number of columns and must fit into 63 bits."""
     columns = 1000
     counts = draw_weighted(torch.ones(1, columns), None, DRAWN, seeded()).index[0].bincount(minlength=columns)
     expected = DRAWN / columns
@@ -77,7 +77,7 @@ def test_weights_of_half_and_of_double_precision_are_drawn_by_as_exactly_as_they
 
 
 def test_light_columns_behind_a_heavy_one_are_drawn_each_and_not_one_for_several():
-    """In float32 the sums up to them would be equal for every four."""
+    """In float32 every four light columns would have equal cumulative sums."""
     weights = torch.full((1, 2**20), 2.0**-25)
     weights[0, 0] = 1.0
     light = draw_weighted(weights, None, DRAWN, seeded()).index
@@ -88,7 +88,7 @@ def test_light_columns_behind_a_heavy_one_are_drawn_each_and_not_one_for_several
 
 @pytest.mark.parametrize("fraction", [0.0, 1 - 2.0**-53])
 def test_the_least_and_the_largest_fraction_draw_columns_that_have_a_weight(monkeypatch, generator, fraction):
-    """float64 has fewer digits than the sums, and the largest of fractions is this far from 1."""
+    """float64 has fewer digits than the cumulative sums. The largest fraction is 1 - 2**-53."""
     monkeypatch.setattr(
         by_weight, "fractions", lambda queries, k, _: torch.full((queries, k), fraction, dtype=torch.float64)
     )
@@ -121,7 +121,7 @@ def test_nothing_waits_for_a_gpu(weights):
     with PretendedGPU() as gpu:
         there, own = weights.to(gpu.device), BANK.to(gpu.device)
         checks = Checks()
-        for way in (nullcontext, checks.put_off):  # in one's own loop, and in the library's
+        for way in (nullcontext, checks.put_off):  # in a user's own loop, then in the library's
             random = torch.Generator(gpu.device).manual_seed(1)
             with gpu.counting() as counts, way():
                 drawn = draw_weighted(there, own, 5, random)
@@ -149,4 +149,4 @@ def test_nothing_waits_for_a_gpu(weights):
 )
 def test_what_is_no_table_of_weights_is_refused(weights, k, match):
     with pytest.raises(InputError, match=match):
-        inspect.unwrap(draw_weighted)(weights, torch.tensor([0, 1]), k, seeded())  # tests check types before
+        inspect.unwrap(draw_weighted)(weights, torch.tensor([0, 1]), k, seeded())  # the wrapper checks types

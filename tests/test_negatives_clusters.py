@@ -24,7 +24,7 @@ def rows(generator):
 
 
 def partition(assigned):
-    """Which rows lie together, whatever the clusters are called."""
+    """Groups of rows as sets, without the clusters' numbers."""
     groups = {}
     for row, cluster in enumerate(assigned.tolist()):
         groups.setdefault(cluster, set()).add(row)
@@ -36,21 +36,21 @@ def test_separate_groups_are_found(generator):
     centres = F.normalize(torch.randn(5, 8, generator=generator), dim=1)
     rows = F.normalize(centres.repeat(20, 1) + 0.02 * torch.randn(100, 8, generator=generator), dim=1)
     truth = {frozenset(range(group, 100, 5)) for group in range(5)}
-    found = [partition(run) for run in kmeans(rows, clusters=5, iterations=20, runs=10, seed=0)]
-    assert truth in found
-    assert all(len(groups) <= 5 for groups in found)
+    partitions = [partition(run) for run in kmeans(rows, clusters=5, iterations=20, runs=10, seed=0)]
+    assert truth in partitions
+    assert all(len(groups) <= 5 for groups in partitions)
 
 
 @needs_faiss
 def test_every_row_is_in_the_cluster_of_its_nearest_mean(rows):
-    """Lloyd's fixed point, over all rows: faiss on its own would see a sample of 256 per cluster."""
+    """Lloyd's fixed point holds over all rows. By default faiss would sample 256 rows per cluster."""
     [assigned] = kmeans(rows, clusters=2, iterations=200, runs=1, seed=0)
     means = torch.stack([rows[assigned == cluster].mean(dim=0) for cluster in range(2)])
     assert torch.equal(torch.cdist(rows, means).argmin(dim=1).int(), assigned)
 
 
 def scatter(rows, assigned):
-    """The squared distances of rows from their cluster's mean, summed."""
+    """Sum of the squared distances of rows from their cluster's mean."""
     parts = [rows[assigned == cluster] for cluster in assigned.unique()]
     return float(sum(((part - part.mean(dim=0)) ** 2).sum() for part in parts))
 
@@ -80,19 +80,19 @@ def test_more_clusters_than_rows_are_refused_on_each_device(rows):
 
 @needs_faiss
 def test_the_number_of_threads_does_not_change_the_clusters(rows):
-    before, found = torch.get_num_threads(), []
+    before, results = torch.get_num_threads(), []
     try:
         for threads in (1, 5):
             torch.set_num_threads(threads)
-            found.append(kmeans(rows, clusters=30, iterations=20, runs=2, seed=0))
+            results.append(kmeans(rows, clusters=30, iterations=20, runs=2, seed=0))
     finally:
         torch.set_num_threads(before)
-    assert torch.equal(*found)
+    assert torch.equal(*results)
 
 
 @each_device
 def test_a_cluster_that_runs_empty_takes_part_of_a_large_one_where_enough_rows_differ(kmeans, generator, capfd):
-    """Half of the rows are one and the same, so most starts are equal, and all but one of these lose their rows."""
+    """Half of the rows are equal, so about half of the starts are. Only one of these starts keeps its rows."""
     spread = F.normalize(torch.randn(300, 4, generator=generator), dim=1)
     rows = torch.cat([spread[:1].repeat(300, 1), spread])
     [assigned] = kmeans(rows, clusters=20, iterations=20, runs=1, seed=0)
@@ -115,7 +115,7 @@ def test_on_a_gpu_the_cluster_that_is_halved_is_that_of_rows_far_apart_not_far_f
 def test_on_a_gpu_each_cluster_that_runs_empty_halves_another_one_the_widest_first():
     means = torch.arange(1.0, 11.0).view(1, 5, 2)
     empty = torch.tensor([[False, True, False, True, False]])
-    [split] = lloyd._split(means, empty, torch.tensor([[3.0, 9.0, 5.0, 9.0, 1.0]]))  # of an empty one it says nothing
+    [split] = lloyd._split(means, empty, torch.tensor([[3.0, 9.0, 5.0, 9.0, 1.0]]))  # an empty cluster's is ignored
     [means] = means
     apart = lloyd.SPLIT * means * torch.tensor([1.0, -1.0])
     assert torch.equal(split[4], means[4])
@@ -125,7 +125,7 @@ def test_on_a_gpu_each_cluster_that_runs_empty_halves_another_one_the_widest_fir
 
 
 def plain_kmeans(rows, clusters, iterations, seed, run):
-    """Lloyd's iterations in float64, row by row and cluster by cluster; none may run empty."""
+    """Lloyd's iterations in float64, row by row and cluster by cluster. No cluster may run empty."""
     rows = rows.double()
     centres = rows[torch.randperm(len(rows), generator=derived(seed, "kmeans", run))[:clusters]]
     for step in range(iterations + 1):
@@ -139,14 +139,14 @@ def plain_kmeans(rows, clusters, iterations, seed, run):
 def test_on_a_gpu_clusters_are_those_of_plain_k_means_in_however_many_parts(scored, rows, monkeypatch):
     monkeypatch.setattr(lloyd, "SCORED", scored)
     rows = rows[:300]
-    found = lloyd.lloyd(rows, clusters=7, iterations=4, runs=2, seed=3)
-    for run, assigned in enumerate(found):
+    results = lloyd.lloyd(rows, clusters=7, iterations=4, runs=2, seed=3)
+    for run, assigned in enumerate(results):
         assert torch.equal(assigned.long(), plain_kmeans(rows, 7, 4, 3, run))
 
 
 def test_rows_on_a_gpu_are_clustered_there(rows):
     with PretendedGPU() as gpu:
-        found = kmeans(rows.to(gpu.device), clusters=20, iterations=2, runs=2, seed=0)
-        assert found.is_cuda
-        found = found.cpu()
-    assert torch.equal(found, lloyd.lloyd(rows, clusters=20, iterations=2, runs=2, seed=0))
+        assigned = kmeans(rows.to(gpu.device), clusters=20, iterations=2, runs=2, seed=0)
+        assert assigned.is_cuda
+        assigned = assigned.cpu()
+    assert torch.equal(assigned, lloyd.lloyd(rows, clusters=20, iterations=2, runs=2, seed=0))

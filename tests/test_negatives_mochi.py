@@ -45,8 +45,8 @@ def rows(generator):
 @pytest.mark.parametrize("progress", [0.5, 1.0])
 def test_a_mix_is_a_unit_vector_between_two_of_the_hardest_or_one_and_the_query(own, progress, queries, rows):
     sampler, seeded = MoCHi(outer=0.25, pairs=7, queries=4), torch.Generator().manual_seed(1)
-    found = sampler.synthetic(Products(queries / TEMPERATURE, rows), own, seeded, progress)
-    assert found.shape == (QUERIES, 11)
+    scores = sampler.synthetic(Products(queries / TEMPERATURE, rows), own, seeded, progress)
+    assert scores.shape == (QUERIES, 11)
     drawn = fractions(QUERIES, 3 * 7 + 2 * 4, torch.Generator().manual_seed(1)).tolist()
     count = math.floor((1 - 0.75 * progress) * (ROWS - 1))
     listed = sets_of(closest((queries @ rows.T).detach(), own, 0, count))  # in any order
@@ -62,8 +62,8 @@ def test_a_mix_is_a_unit_vector_between_two_of_the_hardest_or_one_and_the_query(
         constant = queries[query].detach()
         vectors += [b / 2 * constant + (1 - b / 2) * row for row, b in zip(places[14:], numbers[25:], strict=True)]
         plain.append(torch.stack([queries[query] @ (each / each.norm()) / TEMPERATURE for each in vectors]))
-    torch.testing.assert_close(found, torch.stack(plain))
-    slopes = [torch.autograd.grad(each.sum(), queries)[0] for each in (found, torch.stack(plain))]
+    torch.testing.assert_close(scores, torch.stack(plain))
+    slopes = [torch.autograd.grad(each.sum(), queries)[0] for each in (scores, torch.stack(plain))]
     torch.testing.assert_close(*slopes)
 
 

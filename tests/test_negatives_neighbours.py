@@ -1,4 +1,4 @@
-"""Neighbour sets against plain sets, column by column, as arXiv:2005.13149 section 4.3 and C.2 tell them."""
+"""Neighbour sets against plain sets, column by column (arXiv:2005.13149, section 4.3 and C.2)."""
 
 import math
 from fractions import Fraction
@@ -24,7 +24,7 @@ def scores(generator):
 
 @pytest.fixture(params=["shared columns", "columns of each query"])
 def clusters(request, generator):
-    """Uneven clusters 0 to 5, and a tenth of the columns in none; for each query in an order of its own, or not."""
+    """Uneven clusters 0 to 5 with a tenth of the columns in none, shared or in another order for each query."""
     drawn = (6 * torch.rand(RUNS, COLUMNS, generator=generator) ** 2).int()
     columns = torch.where(torch.rand(RUNS, COLUMNS, generator=generator) < 0.1, -1, drawn).int()
     if request.param != "shared columns":
@@ -39,7 +39,7 @@ def own(request, generator):
     return None if request.param == "other views" else drawn.clamp(min=-1)
 
 
-def own_of(own, query):
+def own_columns(own, query):
     return [] if own is None else [int(own[query])]
 
 
@@ -52,49 +52,49 @@ def test_a_mask_over_all_columns_leaves_out_the_query_s_own_ones_too():
 
 
 def test_the_closest_are_the_first_of_the_ranked_others(scores, own):
-    """The first percent of the other columns, counted in exact fractions; the scores stay as they are."""
+    """The expected number of columns is computed in exact fractions. The scores stay unchanged."""
     others, before = COLUMNS if own is None else COLUMNS - 1, scores.clone()
     for share in ("0", "0.0099", "0.01", "0.29", "0.995", "1"):
-        found = closest(scores, own, float(share))
+        neighbours = closest(scores, own, float(share))
         count = math.floor(Fraction(share) * others)
-        assert found.index.shape == (QUERIES, count)
-        for query, columns in enumerate(sets_of(found)):
-            assert sorted(columns) == sorted(ranked_others(scores[query], own_of(own, query))[:count])
+        assert neighbours.index.shape == (QUERIES, count)
+        for query, columns in enumerate(sets_of(neighbours)):
+            assert sorted(columns) == sorted(ranked_others(scores[query], own_columns(own, query))[:count])
     assert torch.equal(scores, before)
 
 
 def test_cluster_neighbours_are_the_plain_union_over_runs(own, clusters):
-    """A query in no cluster has none, not even among columns in none."""
+    """A query without a cluster has no neighbours, even among columns without a cluster."""
     on_a_gpu = among_all(clusters, own)
     assert on_a_gpu.index is None, "an index of all columns takes 8 bytes each"
     every = torch.arange(COLUMNS).expand(QUERIES, -1)
-    for found in (clustered(clusters, own), Selection(every, on_a_gpu.mask)):
-        for query, columns in enumerate(sets_of(found)):
-            others = [column for column in range(COLUMNS) if column not in own_of(own, query)]
+    for neighbours in (clustered(clusters, own), Selection(every, on_a_gpu.mask)):
+        for query, columns in enumerate(sets_of(neighbours)):
+            others = [column for column in range(COLUMNS) if column not in own_columns(own, query)]
             assert sorted(columns) == [column for column in others if in_own_cluster(column, clusters, query)]
 
 
 @pytest.mark.parametrize("negatives", ["all", "some"])
 def test_neighbours_without_an_index_give_the_scores_and_gradients_of_those_with_one(own, clusters, negatives):
-    found = among_all(clusters, own)
+    masked = among_all(clusters, own)
     some = Selection(None, own=own) if negatives == "all" else Selection(torch.arange(QUERIES)[:, None])
-    given = torch.randn(QUERIES, COLUMNS, generator=torch.Generator().manual_seed(0))
+    values = torch.randn(QUERIES, COLUMNS, generator=torch.Generator().manual_seed(0))
     results = []
-    for neighbours in (found, Selection(torch.arange(COLUMNS).expand(QUERIES, -1), found.mask)):
-        scores = given.clone().requires_grad_()
+    for neighbours in (masked, Selection(torch.arange(COLUMNS).expand(QUERIES, -1), masked.mask)):
+        scores = values.clone().requires_grad_()
         positives, drawn = gather(StoredScores(scores), neighbours, some)
         (positives.exp().sum() + drawn.exp().square().sum()).backward()
-        results.append((positives.detach(), drawn.detach(), scores.grad, neighbours.marked(given)))
+        results.append((positives.detach(), drawn.detach(), scores.grad, neighbours.marked(values)))
     for ours, theirs in zip(*results, strict=True):
         torch.testing.assert_close(ours, theirs)
 
 
 def test_padding_is_absent_and_points_to_a_column_that_exists(clusters):
-    found = clustered(clusters, None)
-    counts = found.mask.sum(dim=1)
-    assert counts.min() < counts.max() == found.index.shape[1]
-    assert 0 <= found.index.min() <= found.index.max() < COLUMNS
-    scores = found.gather(torch.zeros(QUERIES, COLUMNS))
+    neighbours = clustered(clusters, None)
+    counts = neighbours.mask.sum(dim=1)
+    assert counts.min() < counts.max() == neighbours.index.shape[1]
+    assert 0 <= neighbours.index.min() <= neighbours.index.max() < COLUMNS
+    scores = neighbours.gather(torch.zeros(QUERIES, COLUMNS))
     torch.testing.assert_close(scores.logsumexp(dim=1), counts.log())
 
 

@@ -1,4 +1,4 @@
-"""The oracle: negatives of other classes, positives of the query's class, by labels that a run must have."""
+"""The oracle: negatives from other classes and positives from the query's class. A run must have labels."""
 
 from dataclasses import replace
 

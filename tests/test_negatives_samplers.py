@@ -1,4 +1,4 @@
-"""Samplers against sorted() and loops and the law of their draws, over bank, queue and batch."""
+"""Samplers against sorted() and plain loops, and the distribution of their draws, over bank, queue and batch."""
 
 import math
 from dataclasses import replace
@@ -46,17 +46,17 @@ def own(generator):
 
 @pytest.fixture
 def clusters(own, generator):
-    of_rows = torch.randint(4, (2, ROWS), generator=generator, dtype=torch.int32)
-    return Clusters(of_rows, of_rows[:, own])
+    row_clusters = torch.randint(4, (2, ROWS), generator=generator, dtype=torch.int32)
+    return Clusters(row_clusters, row_clusters[:, own])
 
 
 @pytest.fixture(params=["bank", "queue", "queue without own keys", "other views"])
 def memory(request, own, clusters, generator):
-    """The queries' own rows, and clusters: in a bank all have one, in a queue none to two, in a batch none.
+    """Own rows and clusters of the queries: in a bank one own row each, in a queue zero to two, in a batch none.
 
-    A queue's keys of no image are in no cluster; a batch's columns are other ones for each query.
+    Keys of a queue without an image are in no cluster. In a batch each query has other columns.
     """
-    of_rows, of_queries = clusters.columns, clusters.queries
+    row_clusters, query_clusters = clusters.columns, clusters.queries
     match request.param:
         case "bank":
             return own, clusters
@@ -67,9 +67,9 @@ def memory(request, own, clusters, generator):
             has = torch.rand(QUERIES, 2, generator=generator) < 0.5
             has[:2] = True
             written = torch.rand(ROWS, generator=generator) < 0.8
-            return torch.where(has, places, -1), Clusters(of_rows.where(written, -1).int(), of_queries)
+            return torch.where(has, places, -1), Clusters(row_clusters.where(written, -1).int(), query_clusters)
     orders = torch.rand(QUERIES, ROWS, generator=generator).argsort(dim=1)
-    return None, Clusters(of_rows[:, orders], of_queries)
+    return None, Clusters(row_clusters[:, orders], query_clusters)
 
 
 def seeded(seed=1):
@@ -77,13 +77,13 @@ def seeded(seed=1):
 
 
 def plain_set(similarity, memory, query, sampler, progress="1"):
-    """One query's negatives from the papers."""
+    """Negatives of one query by the papers' definitions."""
     own, clusters = memory
     others = ROWS if own is None else ROWS - 1
-    return plain_negatives(similarity[query], own_of(own, query), others, sampler, progress, clusters, query)
+    return plain_negatives(similarity[query], own_rows(own, query), others, sampler, progress, clusters, query)
 
 
-def own_of(own, query):
+def own_rows(own, query):
     return [] if own is None else [row for row in own.view(len(own), -1)[query].tolist() if row >= 0]
 
 
@@ -93,18 +93,18 @@ def own_of(own, query):
 @each_sampler
 def test_all_is_the_plain_set_at_every_stage_of_annealing(sampler, similarity, memory):
     for progress in ("0", "0.001", "0.3", "0.5", "1"):
-        found = sampler.draw(similarity, memory[0], "all", seeded(), float(progress), memory[1])
-        for query, rows in enumerate(sets_of(found, similarity.shape)):
+        selection = sampler.draw(similarity, memory[0], "all", seeded(), float(progress), memory[1])
+        for query, rows in enumerate(sets_of(selection, similarity.shape)):
             assert len(rows) == len(set(rows)), "a row stands twice"
             assert set(rows) == plain_set(similarity, memory, query, sampler, progress)
-        assert (found.index is None) or progress != "0", "the whole memory needs no ranks"
+        assert (selection.index is None) or progress != "0", "the whole memory needs no ranks"
 
 
 RANKS = [(0, 1), (0, 40), (1, 2), (39, 40), (10, 40), (0, 99), (99, 100), (1, 100)]
 
 
 class OnGPU(torch.Tensor):
-    """A tensor that says it is on a GPU, so that the GPU's way of selecting runs here."""
+    """Tensor with `is_cuda` set, so that the GPU's selection runs here."""
 
     is_cuda = True
 
@@ -116,7 +116,7 @@ def test_selected_ranks_are_exact_up_to_both_ends(kind, similarity, memory):
         selected = torch.Tensor(select(scores, own, first, last)).long()
         for query in range(QUERIES):
             order = sorted(range(ROWS), key=lambda row: -float(similarity[query, row]))
-            mine = own_of(own, query)  # these rank last, in any order
+            mine = own_rows(own, query)  # these rank last, in any order
             order = [row for row in order if row not in mine] + mine
             assert set(selected[query].tolist()) - set(mine) == set(order[first:last]) - set(mine)
             assert len(set(selected[query].tolist())) == last - first
@@ -130,7 +130,7 @@ def test_selected_ranks_are_exact_up_to_both_ends(kind, similarity, memory):
 def test_a_large_memory_has_the_same_ranks_and_equal_scores_rank_by_column(generator):
     columns = ranked.LARGE + 5
     drawn = torch.randn(6, columns, generator=generator)
-    drawn[1] = (4 * drawn[1]).round() / 4  # ties by the thousand
+    drawn[1] = (4 * drawn[1]).round() / 4  # thousands of ties
     drawn[2] = drawn[2].sort().values
     drawn[3] = 0.0
     drawn[4] = -10.0
@@ -168,9 +168,9 @@ def test_the_own_row_is_never_a_negative_where_scores_are_tied(sampler, similari
     for scores in ties:
         for k, progress in (("all", 0.5), ("all", 1.0), (500, 0.0), (500, 1.0)):
             drawn = sampler.draw(scores, own, k, seeded(), progress, clusters)
-            found = sets_of(drawn, scores.shape)
-            assert drawn.counts(scores).tolist() == [len(rows) for rows in found]
-            assert not any(row in rows for rows, row in zip(found, own.tolist(), strict=True))
+            sets = sets_of(drawn, scores.shape)
+            assert drawn.counts(scores).tolist() == [len(rows) for rows in sets]
+            assert not any(row in rows for rows, row in zip(sets, own.tolist(), strict=True))
 
 
 # --- the draws ----------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ def test_the_own_row_is_never_a_negative_where_scores_are_tied(sampler, similari
 
 @each_sampler
 def test_draws_are_uniform_and_independent_over_the_whole_set(sampler, similarity, memory):
-    """chi-square of their counts; of k draws from m rows, neighbours agree once in m."""
+    """Chi-square of the counts. Consecutive draws from m rows agree with probability 1/m."""
     drawn = sampler.draw(similarity, memory[0], 5_000, seeded(), 1.0, memory[1])
     assert drawn.index.shape == (QUERIES, 5_000)
     assert drawn.mask is None
@@ -199,7 +199,7 @@ def test_draws_are_uniform_and_independent_over_the_whole_set(sampler, similarit
 
 
 def test_ball_and_ring_of_the_whole_memory_are_uniform_draw_for_draw(similarity, own):
-    whole = Uniform(), Ball(outer=1.0), Uniform()
+    whole = Uniform(), Ball(outer=1.0), Ring(inner=0.0, outer=1.0)
     first, *others = (params.draw(similarity, own, 500, seeded(), 1.0).index for params in whole)
     assert all(torch.equal(first, other) for other in others)
 
@@ -211,10 +211,10 @@ def test_draws_of_kept_members_are_the_plain_list_s_however_these_are_found(k, g
     kept[:, 30] = True
     drawn = torch.rand(QUERIES, k, generator=generator)
     drawn[0, 0], drawn[1, 0] = 0.0, 1 - 2**-24
-    found = draw_masked(index, kept, drawn).index
+    columns = draw_masked(index, kept, drawn).index
     for query in range(QUERIES):
         members = index[query][kept[query]].tolist()
-        assert found[query].tolist() == [members[int(place * len(members))] for place in drawn[query]]
+        assert columns[query].tolist() == [members[int(place * len(members))] for place in drawn[query]]
 
 
 # --- cave ---------------------------------------------------------------------------------------------
@@ -222,30 +222,30 @@ def test_draws_of_kept_members_are_the_plain_list_s_however_these_are_found(k, g
 
 def test_no_row_shares_the_cluster_of_a_query_that_is_in_none(similarity, own, clusters):
     nowhere = Clusters(clusters.columns.where(clusters.columns > 0, -1), torch.full_like(clusters.queries, -1))
-    found = sets_of(OUTSIDE.draw(similarity, own, "all", seeded(), 1.0, nowhere))
-    assert found == sets_of(Ball(0.3).draw(similarity, own, "all", seeded()))
+    sets = sets_of(OUTSIDE.draw(similarity, own, "all", seeded(), 1.0, nowhere))
+    assert sets == sets_of(Ball(0.3).draw(similarity, own, "all", seeded()))
     with pytest.raises(InputError, match=f"{QUERIES} queries have no candidate"):
         INSIDE.draw(similarity, own, "all", seeded(), 1.0, nowhere)
 
 
 @each_sampler
 def test_more_queries_than_are_worked_on_at_a_time_have_each_its_own_set(sampler, generator):
-    """Cave goes through 128 queries at a time."""
+    """Cave processes 128 queries at a time."""
     queries = 300
     similarity = torch.randn(queries, ROWS, generator=generator)
-    of_rows = torch.randint(4, (2, queries, ROWS), generator=generator, dtype=torch.int32)
-    clusters = Clusters(of_rows, torch.randint(4, (2, queries), generator=generator, dtype=torch.int32))
+    row_clusters = torch.randint(4, (2, queries, ROWS), generator=generator, dtype=torch.int32)
+    clusters = Clusters(row_clusters, torch.randint(4, (2, queries), generator=generator, dtype=torch.int32))
     for own in (torch.randint(-1, ROWS, (queries, 1), generator=generator), None):
         for k in (40, "all"):
-            found = sets_of(sampler.draw(similarity, own, k, seeded(), 1.0, clusters), similarity.shape)
+            sets = sets_of(sampler.draw(similarity, own, k, seeded(), 1.0, clusters), similarity.shape)
             for query in (0, 127, 128, 255, 256, 299):
                 expected = plain_set(similarity, (own, clusters), query, sampler)
-                assert set(found[query]) <= expected
-                assert k != "all" or set(found[query]) == expected
+                assert set(sets[query]) <= expected
+                assert k != "all" or set(sets[query]) == expected
 
 
 def test_no_two_queries_of_a_cave_draw_alike_however_many_are_worked_on_at_a_time():
-    """Not even those of equal scores in one cluster."""
+    """All queries here have equal scores and the same cluster."""
     clusters = Clusters((torch.arange(ROWS) % 4)[None], torch.zeros(1, 300, dtype=torch.int64))
     drawn = OUTSIDE.draw(torch.zeros(300, ROWS), None, 40, seeded(), 1.0, clusters).index
     assert len(drawn.unique(dim=0)) == 300
@@ -255,8 +255,8 @@ def test_no_two_queries_of_a_cave_draw_alike_however_many_are_worked_on_at_a_tim
 
 
 def test_a_set_without_a_row_is_refused_with_its_numbers(similarity, own):
-    def bank(of_rows, own=own):
-        return Clusters(of_rows.int(), of_rows[:, own].int())
+    def bank(row_clusters, own=own):
+        return Clusters(row_clusters.int(), row_clusters[:, own].int())
 
     one = torch.zeros(1, ROWS)
     one[0, own[3]] = 1  # the only row of its cluster
@@ -287,9 +287,9 @@ def test_draws_of_several_own_rows_are_places_among_the_others_however_these_are
     own = torch.stack([torch.randperm(ROWS, generator=generator)[:40] for _ in similarity])
     own[3:, 7:] = own[:3, :2] = -1
     drawn = Uniform().draw(similarity, own, k, seeded()).index
-    for rows, found, share in zip(own.tolist(), drawn, fractions(len(own), k, seeded()), strict=True):
+    for rows, columns, share in zip(own.tolist(), drawn, fractions(len(own), k, seeded()), strict=True):
         others = torch.tensor([row for row in range(ROWS) if row not in rows])
-        assert torch.equal(found, others[(share * len(others)).long()])
+        assert torch.equal(columns, others[(share * len(others)).long()])
 
 
 def test_on_a_gpu_own_columns_that_are_not_there_are_refused_without_a_wait_and_so_is_a_generator_of_the_host():
@@ -298,7 +298,7 @@ def test_on_a_gpu_own_columns_that_are_not_there_are_refused_without_a_wait_and_
         uniform(scores, torch.arange(2, device=gpu.device), 4, random)
         with pytest.raises(InputError, match=r"generator on cpu with scores on cuda: give torch\.Generator\('cuda'\)"):
             uniform(scores, None, 4, torch.Generator())
-        with pytest.raises(RuntimeError, match="give own columns from 0 to 8"):  # an assertion of the device
+        with pytest.raises(RuntimeError, match="give own columns from 0 to 8"):  # a device-side assertion
             uniform(scores, torch.arange(2, device=gpu.device) - 1, 4, random)
         with pytest.raises(InputError, match="self_index on cpu, but scores on cuda"):
             uniform(scores, torch.arange(2), 4, random)
@@ -306,7 +306,7 @@ def test_on_a_gpu_own_columns_that_are_not_there_are_refused_without_a_wait_and_
 
 
 def test_a_generator_that_is_put_back_draws_on_as_if_nothing_had_happened(generator):
-    """What a loop of one's own keeps beside its modules."""
+    """A user's own loop saves the generator's state beside its modules."""
     scores, own = torch.randn(3, 50, generator=generator), torch.arange(3)
     state = generator.get_state()
     first = ring(scores, own, 0.1, 0.5, 8, generator).index

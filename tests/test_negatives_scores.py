@@ -1,4 +1,4 @@
-"""Scores that are made once and chosen from: values and gradients against a whole table with autograd."""
+"""Values and gradients of selected scores against autograd over the whole table."""
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ KINDS = ["given", "products", "few of many", "fewer of many", "products in a fix
 
 @pytest.fixture(params=KINDS)
 def both(request, generator, monkeypatch):
-    """Queries, their scores, and the whole table by autograd."""
+    """Queries, their scores, and the whole table with autograd."""
     if request.param in ("few of many", "fewer of many"):
         monkeypatch.setattr(module, "LARGE_ON_CPU", 1)
         monkeypatch.setattr(module, "ADDED" if request.param == "few of many" else "MULTIPLIED", 1.0)
@@ -30,13 +30,13 @@ def both(request, generator, monkeypatch):
     return queries, StoredScores(made) if request.param == "given" else Products(queries, rows), made
 
 
-def assert_same(queries, found, expected, generator):
-    """Values, and the gradient of a sum in which each score has its own weight; -inf adds nothing."""
-    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+def assert_same(queries, actual, expected, generator):
+    """Compares values and the gradients of a weighted sum of scores, in which -inf has weight 0."""
+    torch.testing.assert_close(actual, expected, rtol=1e-12, atol=1e-12)
     weights = torch.randn(expected.shape, generator=generator, dtype=torch.float64).where(expected > -torch.inf, 0.0)
     ours, theirs = (
         torch.autograd.grad((weights * each.clamp(min=-1e9)).sum(), queries, retain_graph=True)[0]
-        for each in (found, expected)
+        for each in (actual, expected)
     )
     torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
     assert theirs.abs().sum() > 1
@@ -47,7 +47,7 @@ def test_chosen_scores_are_those_of_the_whole_table_however_often_a_column_is_ch
     index = torch.randint(ROWS, (QUERIES, 12), generator=generator)
     index[:, 1] = index[:, 0]
     assert scores.unread.shape == table.shape
-    assert_same(queries, scores.gather(index), table.gather(1, index), generator)  # before the table is made
+    assert_same(queries, scores.gather(index), table.gather(1, index), generator)  # before the table is computed
     torch.testing.assert_close(scores.table, table.detach())
     assert not scores.table.requires_grad
     assert_same(queries, scores.gather(index), table.gather(1, index), generator)

@@ -1,4 +1,4 @@
-"""Selection on a GPU against sorted(): by Triton's kernels, interpreted, and by plain PyTorch."""
+"""GPU selection against sorted(): Triton's kernels, interpreted, and plain PyTorch."""
 
 import itertools
 
@@ -8,13 +8,13 @@ from interpreted import interpreted, needs_triton
 
 from annulus.negatives.threshold import plain
 
-# Columns: one, fewer than a sample has, four parts of tiles of 1024 and more, so many that the sample is larger; of so
-# many kinds of scores.
-SIZES = {1: 1, 300: 3, 4609: 10, 2**18: 1}
+# Columns -> kinds of scores: one column; fewer columns than a sample; nine tiles of 512 columns and one more column;
+# enough columns for the larger sample.
+SIZES = {1: 1, 300: 3, 4609: 11, 2**18: 1}
 
 
 def lower_where_sampled(drawn):
-    """So that no bracket of a sample holds what it should."""
+    """Lowers the sampled scores, so that a sample's brackets miss the borders."""
     lowered = drawn.clone()
     lowered[:, torch.arange(2048) * drawn.shape[1] // 2048] -= 9
     return lowered
@@ -30,19 +30,20 @@ SCORES = {
     "half of them -inf": lambda drawn: drawn.masked_fill(drawn < 0, -torch.inf),
     "NaN of both signs": lambda drawn: drawn.masked_fill(drawn > 0.5, torch.nan) * drawn.sign(),
     "nothing but NaN": lambda drawn: torch.full_like(drawn, torch.nan),
-    "of both ends": lambda drawn: drawn.sign() * torch.exp(80 * drawn.abs() - 80),  # infinities, and less than normal
+    "subnormal": lambda drawn: drawn * 2.0**-135,
+    "of both ends": lambda drawn: drawn.sign() * torch.exp(80 * drawn.abs() - 80),  # from 1e-35 to infinity
 }
 
 
-def owns_of(count, generator):
-    """Own columns of every form: in a queue up to three, some of them nowhere."""
+def own_forms(count, generator):
+    """Own columns in every form: one a query, none, and up to three a query with some of them absent (-1)."""
     yield torch.randint(count, (3,), generator=generator)
     yield None
     places = torch.rand(3, count, generator=generator).argsort(dim=1)[:, :3]
     yield places.masked_fill(torch.eye(3, dtype=torch.bool)[:, : places.shape[1]], -1)
 
 
-def ranks_of(count):
+def rank_ranges(count):
     third = max(count // 3, 1)
     return itertools.cycle([(0, third), (third, min(2 * third, count)), (third, count), (0, count), (count - 1, count)])
 
@@ -51,14 +52,14 @@ def cases():
     """Scores, own columns, ranks, and places."""
     generator = torch.Generator().manual_seed(0)
     for count, kinds in SIZES.items():
-        owns, ranks = itertools.cycle(owns_of(count, generator)), ranks_of(count)
+        owns, ranks = itertools.cycle(own_forms(count, generator)), rank_ranges(count)
         for change, own, (first, last) in zip(itertools.islice(SCORES.values(), kinds), owns, ranks):  # noqa: B905
-            places = torch.randint(last - first, (21, 3), generator=generator).T  # as somebody's own loop may have them
+            places = torch.randint(last - first, (21, 3), generator=generator).T  # not contiguous: a user's layout
             yield change(torch.randn(3, count, generator=generator)), own, first, last, places
 
 
 def expected(scores, own, first, last):
-    """The columns of these ranks: own ones and those of NaN last, equal scores by column."""
+    """Columns at these ranks: own columns and NaN rank last, equal scores rank by column."""
     for query, values in enumerate(scores.tolist()):
         mine = set() if own is None else set(own.view(len(scores), -1)[query].tolist())
         mine |= {column for column, value in enumerate(values) if value != value}
@@ -81,11 +82,11 @@ def test_plain_selection_is_exact(selections):
 @pytest.mark.slow
 @needs_triton
 def test_the_kernels_select_the_same(selections):
-    asked = []
+    calls = []
     for (scores, own, *ranks, places), _ in selections:
         padded = torch.empty(3, 0, dtype=torch.int64) if own is None else own.view(3, -1)
-        asked += [(scores, padded, *ranks, None), (scores, padded, *ranks, places)]
-    found = interpreted("annulus.negatives.bisection:select", asked)
-    for ((*_, places), rows), listed, drawn in zip(selections, found[::2], found[1::2], strict=True):
+        calls += [(scores, padded, *ranks, None), (scores, padded, *ranks, places)]
+    results = interpreted("annulus.negatives.bisection:select", calls)
+    for ((*_, places), rows), listed, drawn in zip(selections, results[::2], results[1::2], strict=True):
         assert torch.equal(listed, rows)
         assert torch.equal(drawn, rows.gather(1, places))

@@ -32,11 +32,11 @@ def test_cosine_falls_along_half_a_cosine_to_zero_after_a_warm_up_the_whole_one(
 def test_milestones_count_shares_of_all_training_also_after_a_warm_up():
     """params.yaml's 0.6667 and 0.8333 of 300 epochs are the papers' 200 and 250."""
     for warmup in (0.0, 0.2):
-        found = rates(MILESTONES, [0.49, 0.5, 0.74, 0.75, 0.99], warmup)
-        assert found == pytest.approx([0.03, 0.003, 0.003, 0.0003, 0.0003])
+        actual = rates(MILESTONES, [0.49, 0.5, 0.74, 0.75, 0.99], warmup)
+        assert actual == pytest.approx([0.03, 0.003, 0.003, 0.0003, 0.0003])
     published = MilestoneSchedule(at=[0.6667, 0.8333], factor=0.1)
-    found = rates(published, [199.9 / 300, 200.1 / 300, 249.9 / 300, 250.1 / 300])
-    assert found == pytest.approx([0.03, 0.003, 0.003, 0.0003])
+    actual = rates(published, [199.9 / 300, 200.1 / 300, 249.9 / 300, 250.1 / 300])
+    assert actual == pytest.approx([0.03, 0.003, 0.003, 0.0003])
 
 
 def test_plateau_drops_after_patience_epochs_without_a_better_accuracy():

@@ -1,4 +1,4 @@
-"""SGD to the bit as torch has it, and the fused one over parameters as they lie in memory."""
+"""SGD equals torch's to the bit, and FusedSGD too for parameters in any memory layout."""
 
 import os
 import subprocess
@@ -60,7 +60,7 @@ def test_steps_are_those_of_plain_sgd_to_the_bit_whatever_the_layout_and_a_resum
     ours, plain = network(), network()
     optimizers = FusedSGD(ours.parameters(), **SETTINGS), torch.optim.SGD(plain.parameters(), fused=True, **SETTINGS)
     for optimizer in optimizers:
-        optimizer.param_groups[0]["lr"] = 0.03  # as a schedule does: it is part of the state
+        optimizer.param_groups[0]["lr"] = 0.03  # as a schedule does; the rate is part of the state
     for _ in range(4):
         images = torch.randn(6, 3, 8, 8, generator=generator)
         for each, optimizer in zip((ours, plain), optimizers, strict=True):
@@ -87,8 +87,8 @@ def test_weights_that_were_moved_or_laid_out_anew_go_on_learning(generator):
             optimizer.zero_grad()
             net(images.to(net[0].weight.dtype)).square().mean().backward()
             optimizer.step()
-    for found, expected in zip(ours.parameters(), plain.parameters(), strict=True):
-        torch.testing.assert_close(found, expected, check_dtype=False, atol=1e-6, rtol=1e-5)
+    for actual, expected in zip(ours.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(actual, expected, check_dtype=False, atol=1e-6, rtol=1e-5)
 
 
 def test_the_stride_of_a_single_row_says_nothing():
@@ -98,7 +98,7 @@ def test_the_stride_of_a_single_row_says_nothing():
     assert torch.equal(token.detach(), -torch.ones(1, 1, 4))
     plane = nn.Parameter(torch.zeros(4, 1, 3, 2).to(memory_format=torch.channels_last))
     gradient = torch.arange(24.0).view(4, 1, 3, 2)
-    plane.grad = gradient.as_strided((4, 1, 3, 2), (6, 2, 2, 1))  # a sum of two gradients may lie so
+    plane.grad = gradient.as_strided((4, 1, 3, 2), (6, 2, 2, 1))  # a sum of two gradients may have these strides
     FusedSGD([plane], lr=1.0).step()
     assert torch.equal(plane.detach(), -gradient)
 

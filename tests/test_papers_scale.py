@@ -1,4 +1,4 @@
-"""Studies at scale paper have the settings that the papers print (published.yaml); presets have a file of their own."""
+"""Studies at scale paper have the papers' printed settings (published.yaml). Presets have their own test file."""
 
 import pytest
 from by_path import ROOT, read_yaml
@@ -14,16 +14,16 @@ PRINTED = {table.id: table for table in load_tables()} | load_figures()
 
 
 def section(study, name, scale="paper"):
-    """A section of a study's own settings, as a scale changes it."""
+    """Section of a study's own settings with the scale's changes."""
     content = read_yaml(ROOT / f"stages/{study}/params.yaml")
     return content[name] | (content["scales"][scale].get(name) or {})
 
 
 @pytest.fixture
 def runs(tmp_path):
-    """The points of a study's part at the papers' scale: series, value, their run, and the budget of its probe."""
+    """Function that returns a part's points at the papers' scale: series, value, run, and scales with budgets."""
 
-    def of(study, part):
+    def load(study, part):
         root = stated_params(tmp_path / "root.yaml")
         points = part_settings(Study(root, ROOT / f"stages/{study}/params.yaml", "paper"), part)["points"]
         return [
@@ -31,11 +31,11 @@ def runs(tmp_path):
             for point in points
         ]
 
-    return of
+    return load
 
 
-def optimised(run):
-    """What all papers print of SGD: rate, batch, momentum, decay."""
+def sgd_settings(run):
+    """SGD settings that all papers print: learning rate, batch size, momentum, weight decay."""
     return run.learning_rate, run.budget.batch_size, run.optimizer.momentum, run.optimizer.weight_decay
 
 
@@ -43,7 +43,7 @@ def optimised(run):
 def test_augmentations_train_as_mutualinfo_appendix_c_1(part, runs):
     printed = PRINTED["mutualinfo.fig1"].pretrain
     for series, _, run, _ in runs("augmentations", part):
-        assert optimised(run) == tuple(printed[name] for name in ("lr", "batch_size", "momentum", "weight_decay"))
+        assert sgd_settings(run) == tuple(printed[name] for name in ("lr", "batch_size", "momentum", "weight_decay"))
         assert (run.budget.epochs, run.budget.negatives) == (printed["epochs"], printed["negatives"])
         assert (run.method.temperature, run.method.bank_rate) == (printed["temperature"], printed["bank_rate"])
         assert type(run.schedule).__name__ == "ConstantSchedule"
@@ -61,9 +61,9 @@ def test_augmentations_train_as_mutualinfo_appendix_c_1(part, runs):
     + [(part, "Plateau") for part in ("count", "temperature", "bank-rate", "stability", "critic")],
 )
 def test_negatives_train_as_mutualinfo_and_ring_say(part, schedule, runs):
-    """mutualinfo Appendix C.2 and C.3: a rate that falls once; ring Figure 2: 200 epochs, before its first fall."""
+    """mutualinfo Appendix C.2 and C.3: the rate falls once. ring Figure 2: 200 epochs, before the first fall."""
     for series, value, run, _ in runs("negatives", part):
-        assert optimised(run) == (0.03, 256, 0.9, 1e-4)
+        assert sgd_settings(run) == (0.03, 256, 0.9, 1e-4)
         assert (run.budget.epochs, run.view_size) == (200, 224)
         assert type(run.schedule).__name__ == f"{schedule}Schedule"
         if schedule == "Plateau":
@@ -78,7 +78,7 @@ def test_negatives_train_as_mutualinfo_and_ring_say(part, schedule, runs):
 def test_eqco_s_parts_are_moco_v2_and_simo_with_all_that_they_imitate(runs):
     for part, alpha in (("eqco-moco", 65536.0), ("eqco-simo", 256.0)):
         for series, _, run, _ in runs("negatives", part):
-            assert optimised(run) == (0.03, 256, 0.9, 1e-4)
+            assert sgd_settings(run) == (0.03, 256, 0.9, 1e-4)
             assert (run.budget.epochs, run.method.embedding_dim, run.method.temperature) == (200, 128, 0.2)
             assert (run.backbone.architecture, type(run.schedule).__name__) == ("resnet50", "CosineSchedule")
             assert run.views.blur is not None
@@ -94,7 +94,7 @@ def test_eqco_s_parts_are_moco_v2_and_simo_with_all_that_they_imitate(runs):
 def test_strengths_train_as_infomin_section_7_2(part, figure, runs):
     printed, points = PRINTED["infomin.fig11"], runs("strength", part)
     for series, _, run, scales in points:
-        assert optimised(run)[:2] == (printed.pretrain["lr"], printed.pretrain["batch_size"])
+        assert sgd_settings(run)[:2] == (printed.pretrain["lr"], printed.pretrain["batch_size"])
         assert (run.budget.epochs, run.budget.queue) == (printed.pretrain["epochs"], printed.pretrain["negatives"])
         assert (run.method.shuffle_groups, type(run.schedule).__name__) == (printed.pretrain["gpus"], "CosineSchedule")
         assert scales["paper"]["linear"]["epochs"] == printed.eval["epochs"]
@@ -106,17 +106,17 @@ def test_strengths_train_as_infomin_section_7_2(part, figure, runs):
 
 
 def test_infomin_s_chain_is_moco_then_its_jigsaw_then_its_head(runs):
-    found = {series: run for series, _, run, _ in runs("strength", "branches")}
+    variants = {series: run for series, _, run, _ in runs("strength", "branches")}
     kinds = {
-        series: (type(run.method).__name__, run.method.head, run.method.temperature) for series, run in found.items()
+        series: (type(run.method).__name__, run.method.head, run.method.temperature) for series, run in variants.items()
     }
     assert kinds == {
         "RA-CJ-Blur": ("MoCoSettings", "linear", 0.07),
         "+ jigsaw": ("MoCoJigsawSettings", "linear", 0.07),
         "+ MLP head": ("MoCoJigsawSettings", "mlp", 0.15),
     }
-    for run in found.values():
-        assert optimised(run)[:2] == (0.03, 256)
+    for run in variants.values():
+        assert sgd_settings(run)[:2] == (0.03, 256)
         assert (run.method.shuffle_groups, run.budget.epochs, run.budget.queue) == (8, 100, 65536)
         assert set(run.views.operators) == {"infomin"}
 
@@ -140,8 +140,8 @@ def test_distance_colour_and_frequency_have_infomin_s_epochs_and_values():
 
 def test_view_generators_have_the_printed_rates_one_of_them_turned_round_and_one_alike():
     rates = read_yaml(ROOT / "stages/view_learning/params.yaml")["rates"]["paper"]
-    found = {name: (each["generator_rate"], each["estimator_rate"]) for name, each in rates.items()}
-    assert found == {"printed": (2e-4, 6e-4), "larger": (6e-4, 2e-4), "equal": (6e-4, 6e-4)}
+    pairs = {name: (each["generator_rate"], each["estimator_rate"]) for name, each in rates.items()}
+    assert pairs == {"printed": (2e-4, 6e-4), "larger": (6e-4, 2e-4), "equal": (6e-4, 6e-4)}
 
 
 def test_moving_digits_are_infomin_s():
@@ -206,11 +206,11 @@ def test_distillation_is_mlcpc_s_of_thirteen_pairs():
         assert (own["negatives"], own["temperature"]) == (printed["negatives"], printed["temperature"])
     plain = {"MobileNetV2": "mobilenet_v2", "ShuffleNetV1": "shufflenet_v1", "ShuffleNetV2": "shufflenet_v2"}
 
-    def of(network):
+    def architecture(network):
         return plain.get(network, network.lower().replace("-", "_"))
 
     pairs = [
-        (of(pair["teacher"]), of(pair["student"]))
+        (architecture(pair["teacher"]), architecture(pair["student"]))
         for name in ("mlcpc.table1", "mlcpc.table2")
         for pair in PRINTED[name].columns.values()
     ]
@@ -219,8 +219,8 @@ def test_distillation_is_mlcpc_s_of_thirteen_pairs():
     alphas = [0.01, 0.05, 0.1, 0.2, 0.5, 1.0]
     rows = read_yaml(ROOT / "stages/distillation/params.yaml")["rows"]
     for bound in ("cpc", "mlcpc"):
-        found = [row["contrast"]["alpha"] for row in rows.values() if row.get("contrast", {}).get("bound") == bound]
-        assert sorted({*found}) == alphas == PRINTED["mlcpc.fig4"].sweep
+        numbers = [row["contrast"]["alpha"] for row in rows.values() if row.get("contrast", {}).get("bound") == bound]
+        assert sorted({*numbers}) == alphas == PRINTED["mlcpc.fig4"].sweep
 
 
 def test_transfer_probes_as_ring_does():

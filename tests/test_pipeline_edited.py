@@ -1,4 +1,4 @@
-"""Parameters and code that were edited while a stage ran: DVC would take its numbers for those of the edited ones."""
+"""A stage fails if its parameters or code were edited while it ran: DVC would record the edit with old numbers."""
 
 import json
 from pathlib import Path
@@ -30,7 +30,7 @@ def checkout(tmp_path, monkeypatch):
 
 
 def run(edit) -> None:
-    """A stage that ends after `edit` of params.yaml's content."""
+    """Runs a stage that applies `edit` to params.yaml's content."""
 
     def main(params, paths):
         tree = yaml.safe_load(Path("params.yaml").read_text(encoding="utf-8"))
@@ -53,7 +53,7 @@ def test_an_edit_of_a_value_that_the_stage_reads_costs_its_results(checkout):
 @pytest.mark.parametrize(
     "edit",
     [
-        lambda tree: tree["knn"].update(k=3),  # no value of the stage
+        lambda tree: tree["knn"].update(k=3),  # the stage does not read it
         lambda tree: tree.update(sampler="cave"),  # DVC names samplers.ring, as it was chosen when it started
     ],
 )
@@ -89,7 +89,7 @@ def test_half_an_edit_is_an_edit(checkout, monkeypatch):
 
 
 def test_another_choice_than_the_check_has_seen_in_this_run_is_refused_before_any_work(checkout, monkeypatch):
-    """DVC's lock would name samplers.ring beside the numbers of the cave."""
+    """DVC's lock would name samplers.ball beside the numbers of the ring."""
     monkeypatch.setenv("DVC_STAGE", "pretrain")
     checked = {"params": {"params.yaml": {"sampler": "ball", "scale": TREE["scale"]}}}
     dump_yaml("dvc.lock", {"schema": "2.0", "stages": {"check": checked}})

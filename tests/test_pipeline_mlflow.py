@@ -1,4 +1,4 @@
-"""MLflow gets every result once; whatever it does, sending ends soon, in one sentence without a secret."""
+"""MLflow receives every result once. If it fails, sending ends in seconds with one sentence without a secret."""
 
 import hashlib
 import json
@@ -35,7 +35,7 @@ SOURCE = Path(mlflow_send.__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def empty_store(tmp_path_factory):
-    """A store without runs: making one takes a second and more."""
+    """Store without runs, made once because it takes over a second."""
     path = tmp_path_factory.mktemp("store") / "mlflow.db"
     mlflow_send._experiment(MlflowClient(f"sqlite:///{path}"), "annulus", mlflow_send.TAGS)
     return path
@@ -43,7 +43,7 @@ def empty_store(tmp_path_factory):
 
 @pytest.fixture
 def checkout(tmp_path, monkeypatch, empty_store):
-    """A checkout with numbers and a store, and no server; its name is not one that a URL can hold."""
+    """Checkout with numbers and a store, without a server. A URL cannot hold its name unquoted."""
     for name in [name for name in os.environ if name.startswith(("MLFLOW_TRACKING", "MLFLOW_EXPERIMENT"))]:
         monkeypatch.delenv(name)
     folder = tmp_path / "a%20b?mode=ro"
@@ -51,8 +51,8 @@ def checkout(tmp_path, monkeypatch, empty_store):
     measure(folder)
     (folder / ".gitignore").write_text("*.db\n.annulus\n")
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(logging, "disable", lambda: None)  # main's would last for all tests
-    # MLflow keeps what it has opened by its address, whatever the folder is now.
+    monkeypatch.setattr(logging, "disable", lambda: None)  # main's call would last for all tests
+    # MLflow caches an opened store by its address, even if the current folder has changed.
     monkeypatch.setattr(mlflow_send, "LOCAL", f"sqlite:///{tmp_path.name}.db")
     shutil.copy(empty_store, store())
     return folder
@@ -63,11 +63,11 @@ def store():
 
 
 def tree():
-    """A client, and each variant's run with those of its seeds by name."""
+    """Client, and each variant's run with its seeds' runs by name."""
     client = MlflowClient(mlflow_send.LOCAL)
-    found = client.search_runs([client.get_experiment_by_name("annulus").experiment_id], order_by=["start_time ASC"])
-    parents = {run.info.run_id: (run, {}) for run in found if "mlflow.parentRunId" not in run.data.tags}
-    for run in found:
+    runs = client.search_runs([client.get_experiment_by_name("annulus").experiment_id], order_by=["start_time ASC"])
+    parents = {run.info.run_id: (run, {}) for run in runs if "mlflow.parentRunId" not in run.data.tags}
+    for run in runs:
         if run.info.run_id not in parents:
             parents[run.data.tags["mlflow.parentRunId"]][1][run.info.run_name] = run
     return client, list(parents.values())
@@ -86,7 +86,7 @@ def python(*words, **environment):
 
 @contextmanager
 def server(status, body, pause=0.0, **headers):
-    """A port on which every request gets this answer, a byte at a time; `body` is of the request."""
+    """Yields a port where every request gets this answer, byte by byte if `pause` is set. `body` takes the request."""
 
     class Answer(BaseHTTPRequestHandler):
         def do_GET(self):
@@ -108,11 +108,11 @@ def server(status, body, pause=0.0, **headers):
 
         def handle_error(self, *_): ...
 
-    with Server(("127.0.0.1", 0), Answer) as found:
-        Thread(target=found.serve_forever, daemon=True).start()
-        yield found.server_address[1]
-        found.shutdown()
-        found.block_on_close = False
+    with Server(("127.0.0.1", 0), Answer) as listener:
+        Thread(target=listener.serve_forever, daemon=True).start()
+        yield listener.server_address[1]
+        listener.shutdown()
+        listener.block_on_close = False
 
 
 def test_a_variant_is_a_run_with_its_headline_numbers_and_below_it_its_seeds(checkout, capsys):
@@ -134,10 +134,10 @@ def test_a_variant_is_a_run_with_its_headline_numbers_and_below_it_its_seeds(che
     assert seed.data.metrics == {"pretrain/loss_nats": 12.0, "knn/top1_percent": 39.0}
     assert points(client, seed, "pretrain/loss_nats") == [(1, 11.0), (2, 12.0), (2, 12.0)]
     assert {run.info.status for run in (parent, seed)} == {"FINISHED"}
-    found = client.get_experiment_by_name("annulus")
-    assert page.startswith(f"#/experiments/{found.experiment_id}/runs?")
-    shown = found.tags[f"mlflow.sharedViewState.{page.rpartition('viewStateShareKey=')[2]}"]
-    assert '"selectedColumns": ["metrics.`knn_top1_percent`"' in shown
+    experiment = client.get_experiment_by_name("annulus")
+    assert page.startswith(f"#/experiments/{experiment.experiment_id}/runs?")
+    view = experiment.tags[f"mlflow.sharedViewState.{page.rpartition('viewStateShareKey=')[2]}"]
+    assert '"selectedColumns": ["metrics.`knn_top1_percent`"' in view
 
 
 def test_what_is_there_is_not_sent_again_and_what_was_deleted_stays_deleted(checkout, capsys):
@@ -153,7 +153,7 @@ def test_what_is_there_is_not_sent_again_and_what_was_deleted_stays_deleted(chec
 @pytest.mark.parametrize("call", ["create_run", "log_batch", "set_terminated"])
 @pytest.mark.parametrize("done", [False, True], ids=["before", "after"])
 def test_a_run_sent_in_part_is_completed_and_not_repeated(checkout, monkeypatch, call, done):
-    """The connection breaks before or after the server did what the call asks for."""
+    """The connection breaks before or after the server executes the call."""
     real, calls = getattr(MlflowClient, call), []
 
     def broken(*arguments, **options):
@@ -176,7 +176,7 @@ def test_a_run_sent_in_part_is_completed_and_not_repeated(checkout, monkeypatch,
 
 
 def test_seeds_that_were_sent_are_not_sent_again(checkout, monkeypatch):
-    """A variant that takes longer than a try may would else never be whole."""
+    """Otherwise a variant that takes longer than one attempt would never be complete."""
     real, sent = MlflowClient.log_batch, []
 
     def watched(client, run, *content):
@@ -193,10 +193,10 @@ def test_seeds_that_were_sent_are_not_sent_again(checkout, monkeypatch):
     assert sent[3] == sent[2]
 
 
-def runs_of(study):
+def study_runs(study):
     client = MlflowClient(mlflow_send.LOCAL)
-    found = client.get_experiment_by_name(f"annulus/{study}").experiment_id
-    return client, found, {run.info.run_name: run for run in client.search_runs([found])}
+    experiment = client.get_experiment_by_name(f"annulus/{study}").experiment_id
+    return client, experiment, {run.info.run_name: run for run in client.search_runs([experiment])}
 
 
 def test_a_study_is_an_experiment_and_a_row_of_its_table_a_run_and_both_stay_deleted(checkout, capsys):
@@ -207,22 +207,22 @@ def test_a_study_is_an_experiment_and_a_row_of_its_table_a_run_and_both_stay_del
     out, err = capsys.readouterr()
     assert "5 new, 5 in all" in out
     assert err.startswith("not in MLflow: study other: stages/other/metrics/points_figure.csv is missing, as")
-    client, _, runs = runs_of("toys")
+    client, _, runs = study_runs("toys")
     ring = runs["points ring 0.5"]
     assert ring.info.status == "FINISHED"
     assert ring.data.metrics == {"seeds": 3.0, "top1_percent": 40.0, "top1_interval_percent": 1.5}
     assert ring.data.params == {"file": "stages/toys/metrics/points.csv", "series": "ring", "value": "0.5"}
     assert {"top1_verdict": "better", "scale": "demo"}.items() <= ring.data.tags.items()
     client.delete_run(ring.info.run_id)
-    client.delete_experiment(runs_of("other")[1])
+    client.delete_experiment(study_runs("other")[1])
     measure_study(checkout, points=POINTS + "ball,,3,39.0,,base,demo\n")
     mlflow_send.send(studies=True)
     assert "1 new, 5 in all" in capsys.readouterr().out
-    assert sorted(runs_of("toys")[2]) == ["points ball", "points uniform"]
+    assert sorted(study_runs("toys")[2]) == ["points ball", "points uniform"]
 
 
 def test_studies_are_sent_where_all_is_asked_for_and_a_line_names_each_that_takes_time(checkout, capsys):
-    """A run of the main line would wait a minute for a fresh clone's studies."""
+    """Otherwise a run of the main line would wait a minute for the studies of a fresh clone."""
     measure_study(checkout, points=POINTS + "".join(f"ring,{i},3,1.0,,base,demo\n" for i in range(9)))
     mlflow_send.main([])
     assert capsys.readouterr() == (f"MLflow at {mlflow_send.LOCAL}: 1 new, 1 in all\n", "")
@@ -247,7 +247,7 @@ def test_a_table_sent_in_part_is_completed_over_pages_of_a_search(checkout, monk
     with pytest.raises(InputError, match=r"gone\).*; `make mlflow-send ALL=yes` sends them once that is mended"):
         mlflow_send.send(studies=True)
     mlflow_send.send(studies=True)
-    client, toys, runs = runs_of("toys")
+    client, toys, runs = study_runs("toys")
     assert len(client.search_runs([toys])) == 6
     assert {(run.info.status, "top1_percent" in run.data.metrics) for run in runs.values()} == {("FINISHED", True)}
     assert len(calls) == 6 + 4, "two were there"
@@ -265,7 +265,7 @@ def test_what_is_more_than_mlflow_takes_at_once_arrives(checkout):
 
 
 @pytest.mark.parametrize(
-    ("started", "reason"),
+    ("start", "reason"),
     [
         (lambda: nullcontext(9), "MlflowException: API request to "),
         (lambda: socket.create_server(("127.0.0.1", 0)), "no answer in 2 s"),
@@ -282,11 +282,11 @@ def test_what_is_more_than_mlflow_takes_at_once_arrives(checkout):
     ],
     ids=["refuses", "never answers", "a byte now and then", "Retry-After: 3600", "answers with nothing"],
 )
-def test_a_server_that_does_not_take_the_numbers_costs_seconds_and_one_sentence(checkout, monkeypatch, started, reason):
+def test_a_server_that_does_not_take_the_numbers_costs_seconds_and_one_sentence(checkout, monkeypatch, start, reason):
     monkeypatch.setattr(mlflow_send, "SERVER_SECONDS", 2)
     before = time.monotonic()
-    with started() as found:
-        address = f"http://127.0.0.1:{found.getsockname()[1] if isinstance(found, socket.socket) else found}"
+    with start() as resource:
+        address = f"http://127.0.0.1:{resource.getsockname()[1] if isinstance(resource, socket.socket) else resource}"
         monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
         sentence = (
             rf"^MLflow at {address} did not take the numbers \({reason}.*\. They are in metrics/; `make mlflow-send` "
@@ -300,9 +300,9 @@ def test_a_server_that_does_not_take_the_numbers_costs_seconds_and_one_sentence(
 
 
 def test_no_secret_of_an_address_or_the_environment_is_shown(checkout, monkeypatch):
-    """The server repeats what it was asked and with which token, as some do. MLflow's own lines would too."""
-    told = "not for key-of-mine: {0.path} {0.headers}"
-    with server(403, lambda request: told.format(request)) as port:
+    """The server repeats the request and its token, as some servers do. MLflow's own lines would too."""
+    answer = "not for key-of-mine: {0.path} {0.headers}"
+    with server(403, lambda request: answer.format(request)) as port:
         address = f"http://me:pass-word@127.0.0.1:{port}/?token=query%20secret#key-of-mine"
         status, text = python(
             "annulus_lab.pipeline.mlflow_send", MLFLOW_TRACKING_URI=address, MLFLOW_TRACKING_TOKEN="to-ken"
@@ -314,7 +314,7 @@ def test_no_secret_of_an_address_or_the_environment_is_shown(checkout, monkeypat
 
 
 def test_a_server_that_takes_a_run_has_no_address_printed(checkout, capsys):
-    """MLflow prints a run's address, password and all, when it ends."""
+    """MLflow prints a run's address with its password when the run ends."""
     _, ((run, _),) = (mlflow_send.send(), tree())[1]
     capsys.readouterr()
     with server(200, lambda request: '{"run_info": {}, "run": {"info": {}, "data": {}}}') as port:
@@ -324,13 +324,13 @@ def test_a_server_that_takes_a_run_has_no_address_printed(checkout, capsys):
 
 def test_a_deleted_experiment_is_named_with_the_ways_out(checkout, monkeypatch):
     client = MlflowClient(mlflow_send.LOCAL)
-    found = client.get_experiment_by_name("annulus").experiment_id
-    client.delete_experiment(found)
-    with pytest.raises(InputError, match=rf"'annulus' was deleted: `mlflow experiments restore -x {found}` b"):
+    experiment = client.get_experiment_by_name("annulus").experiment_id
+    client.delete_experiment(experiment)
+    with pytest.raises(InputError, match=rf"'annulus' was deleted: `mlflow experiments restore -x {experiment}` b"):
         mlflow_send.send()
     monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "other")
     mlflow_send.send()
-    client.restore_experiment(found)
+    client.restore_experiment(experiment)
     mlflow_send.send()
 
 
@@ -343,7 +343,7 @@ def test_what_stands_in_place_of_the_database_is_named(checkout, make):
 
 
 @pytest.mark.parametrize(
-    ("statements", "said"),
+    ("statements", "message"),
     [
         ("CREATE TABLE songs (title TEXT)", r"is a database of another program \(tables songs\); name another store"),
         (
@@ -357,12 +357,12 @@ def test_what_stands_in_place_of_the_database_is_named(checkout, make):
         ),
     ],
 )
-def test_a_database_of_another_program_or_version_stays_as_it_is(checkout, statements, said):
+def test_a_database_of_another_program_or_version_stays_as_it_is(checkout, statements, message):
     store().unlink()
     with closing(sqlite3.connect(store())) as connection:
         connection.executescript(statements)
     before = store().read_bytes()
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         mlflow_send.send()
     assert store().read_bytes() == before
 
@@ -434,7 +434,7 @@ def test_a_command_that_fails_says_why(tmp_path):
 
 
 def test_a_store_that_a_lab_shares_may_be_on_another_disk_and_is_made_once(checkout, monkeypatch, tmp_path):
-    """A file cannot be moved to another disk, and a second maker may not replace what the first has filled."""
+    """A rename cannot move a file to another disk. A second sender must not replace what the first has filled."""
     moved, shared = [], tmp_path / "shared" / "lab.db"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{shared}")
     monkeypatch.setattr(Path, "replace", lambda self, target: moved.append(self.rename(target)))
@@ -464,9 +464,9 @@ def test_two_senders_at_once_on_a_fresh_store_make_one_run_in_this_checkout(chec
     command = [warm.folder() / "python", "-m", "annulus_lab.pipeline.mlflow_send"]
     environment = os.environ | {"PYTHONPATH": str(SOURCE)}
     senders = [subprocess.Popen(command, env=environment, stdout=-1, stderr=-1, text=True) for _ in range(2)]
-    told = [(*sender.communicate(timeout=100), sender.returncode) for sender in senders]
-    assert sorted(out.split()[3] for out, _, _ in told) == ["0", "1"]
-    assert {(error, status) for _, error, status in told} == {("", 0)}
+    outputs = [(*sender.communicate(timeout=100), sender.returncode) for sender in senders]
+    assert sorted(out.split()[3] for out, _, _ in outputs) == ["0", "1"]
+    assert {(error, status) for _, error, status in outputs} == {("", 0)}
     Path("mlflow.db").rename(store())
     assert len(tree()[1]) == 1
     status = subprocess.check_output(["git", "status", "--porcelain"], cwd=checkout, text=True)
@@ -483,7 +483,7 @@ def test_the_page_has_the_studies_too(checkout, monkeypatch, capsys):
     mlflow_page.main(["--port", str(port)])
     assert "3 new, 3 in all" in capsys.readouterr().out
     assert len(served) == 1
-    assert len(runs_of("toys")[2]) == 2
+    assert len(study_runs("toys")[2]) == 2
 
 
 def test_the_page_says_a_taken_port_before_anything_else(checkout):

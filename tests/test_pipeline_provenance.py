@@ -1,4 +1,4 @@
-"""Where and when stages ran: what a record holds, and whose numbers are there."""
+"""Records of stage runs: place, time, and the files that hold their numbers."""
 
 import json
 import logging
@@ -15,7 +15,7 @@ from annulus_lab.pipeline.provenance import StageRecord, record, stage_records
 
 
 def stage():
-    """Stands for a stage's main; tests import it, so no script is being run."""
+    """Stand-in for a stage's main. Tests import it, so no script runs."""
 
 
 @pytest.fixture
@@ -45,8 +45,8 @@ def test_a_record_says_where_and_when_and_of_which_commit_and_experiment(checkou
 
 
 def test_only_numbers_that_the_run_wrote_are_its_own_until_another_run_or_git_replaces_them(checkout, tmp_path_factory):
-    given, other = checkout / "metrics/given.json", tmp_path_factory.mktemp("elsewhere") / "elsewhere.json"
-    paths = [given, other, checkout / "weights.safetensors"]
+    dependency, other = checkout / "metrics/dependency.json", tmp_path_factory.mktemp("elsewhere") / "elsewhere.json"
+    paths = [dependency, other, checkout / "weights.safetensors"]
     for path in paths:
         path.write_text("{}")
     knn = checkout / "metrics/knn.json"

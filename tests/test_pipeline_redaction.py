@@ -1,4 +1,4 @@
-"""No part of an address that may be a secret is shown."""
+"""Every part of an address that may be a secret is hidden."""
 
 import time
 
@@ -49,9 +49,9 @@ def test_a_long_answer_of_a_server_takes_no_time(answer):
 def test_a_token_that_a_server_repeats_is_not_shown_in_any_encoding():
     secrets = environment_secrets(
         {"MLFLOW_TRACKING_TOKEN": "to/ken", "DATABRICKS_TOKEN": "other", "SHORT_KEY": "abc", "HOME": "home"}
-        | {"AWS_SECRET_ACCESS_KEY": "another one"}  # which holds "other"
+        | {"AWS_SECRET_ACCESS_KEY": "another one"}  # contains "other"
     )
-    told = "to/ken and to%2Fken of other and another one are not allowed: abc home, "
-    told += "Authorization: Basic bWU6cGFzcw==, Bearer x.y-z"
+    answer = "to/ken and to%2Fken of other and another one are not allowed: abc home, "
+    answer += "Authorization: Basic bWU6cGFzcw==, Bearer x.y-z"
     expected = "*** and *** of *** and *** are not allowed: abc home, Authorization: Basic ***, Bearer ***"
-    assert redacted(told, "http://host", secrets) == expected
+    assert redacted(answer, "http://host", secrets) == expected

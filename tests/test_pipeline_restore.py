@@ -1,4 +1,4 @@
-"""The checkout after a `dvc exp run` that was killed: what DVC left is put back, and nothing of the user's is lost."""
+"""Restoring the checkout after a killed `dvc exp run`, without loss of the user's changes."""
 
 import os
 import subprocess
@@ -28,7 +28,7 @@ def git(root: Path, *words: str) -> str:
 
 @pytest.fixture
 def root(tmp_path, monkeypatch):
-    """As `kill -9` of a real `dvc exp run -S sampler=uniform` leaves it, beside an edit of the code and a new file."""
+    """Checkout after `kill -9` of a real `dvc exp run -S sampler=uniform`, with an edit of the code and a new file."""
     for name in ("AUTHOR", "COMMITTER"):
         monkeypatch.setenv(f"GIT_{name}_NAME", "a")
         monkeypatch.setenv(f"GIT_{name}_EMAIL", "a@localhost")
@@ -49,13 +49,13 @@ def root(tmp_path, monkeypatch):
 
 
 def test_what_a_run_writes_is_as_committed_and_what_it_does_not_write_stays(root):
-    said = "\n".join(restore(root))
+    report = "\n".join(restore(root))
     own = {name: (root / name).read_text() for name in COMMITTED}
     assert own == COMMITTED | {"src/annulus/negatives/ranks.py": "changed\n"}
     assert (root / "src/annulus/new.py").exists()
     assert git(root, "branch", "--show-current") == "mine"
-    assert "dvc.lock, metrics/main/knn.json, params.yaml, stages/cifar10/params.yaml" in said
-    assert "had detached HEAD\n" in said, "nothing was committed since"
+    assert "dvc.lock, metrics/main/knn.json, params.yaml, stages/cifar10/params.yaml" in report
+    assert "had detached HEAD\n" in report, "nothing was committed since"
     assert restore(root) == ["parameters, locks and metrics are as committed already"]
     (root / ".dvc/tmp").mkdir(parents=True)
     (root / ".dvc/tmp/repro.dat").touch()
@@ -72,9 +72,9 @@ def test_what_a_run_writes_is_as_committed_and_what_it_does_not_write_stays(root
 
 
 def test_a_value_of_as_many_letters_in_the_same_second_is_seen(root):
-    """As DVC leaves it: the second in git's index is that in which params.yaml was checked out, then changed."""
+    """DVC checks params.yaml out and changes it within the second in git's index, so `git status` misses the change."""
     git(root, "reset", "-q", "--hard")
-    git(root, "config", "core.trustctime", "false")  # the test cannot set the second of that
+    git(root, "config", "core.trustctime", "false")  # the test cannot set a file's ctime
     os.utime(root / "params.yaml", (0, 1e9))
     git(root, "update-index", "--refresh")
     (root / "params.yaml").write_text("sampler: cave\n")
@@ -85,7 +85,7 @@ def test_a_value_of_as_many_letters_in_the_same_second_is_seen(root):
 
 
 def test_documents_and_records_beside_the_metrics_stay_and_those_of_a_study_go_back(root):
-    """Of a repository that has them in git."""
+    """The repository has these files in git."""
     texts = (
         "README.md",
         "RESULTS.md",
@@ -110,11 +110,11 @@ def test_documents_and_records_beside_the_metrics_stay_and_those_of_a_study_go_b
 
 
 def test_commits_since_the_kill_are_the_branch_s(root):
-    """As after `make repro` and README's `git commit`, which know nothing of the killed run."""
+    """`make repro` and README's `git commit` after a killed run make such commits."""
     git(root, "commit", "-qam", "my numbers")
     head = git(root, "rev-parse", "HEAD")
-    said = restore(root)
-    assert "on branch mine again, from which a killed `dvc exp run` had detached HEAD, with the 1 that you" in said[0]
+    steps = restore(root)
+    assert "on branch mine again, from which a killed `dvc exp run` had detached HEAD, with the 1 that you" in steps[0]
     assert (git(root, "branch", "--show-current"), git(root, "rev-parse", "mine")) == ("mine", head)
     assert (root / "src/annulus/negatives/ranks.py").read_text() == "changed\n"
 
@@ -147,7 +147,7 @@ def test_a_head_that_is_older_than_the_experiment_s_start_is_left_alone(root):
 
 
 def test_a_head_that_the_user_may_have_detached_after_a_run_that_finished_stays_with_a_word(root):
-    """Such a run leaves EXEC_HEAD, and so does one that finished where a killed one had detached HEAD."""
+    """A finished run leaves EXEC_HEAD. So does a run that finished after a killed one had detached HEAD."""
     for name in ("EXEC_BASELINE", "EXEC_MERGE"):
         git(root, "update-ref", "-d", f"refs/exps/exec/{name}")
     steps = restore(root)
@@ -165,7 +165,7 @@ def test_a_run_that_was_killed_before_its_marks_is_named(root):
 
 
 def test_locks_of_a_killed_dvc_are_removed_and_none_while_another_worktree_runs_one(root, tmp_path_factory):
-    """A SIGKILL while dulwich writes: each later `dvc exp run` ended with FileLocked."""
+    """A SIGKILL while dulwich writes leaves locks: each later `dvc exp run` ended with FileLocked."""
     locks = [root / ".git/objects/c1/782202.lock", root / ".git/refs/exps/exec/EXEC_MERGE.lock"]
     for lock in locks:
         lock.parent.mkdir(parents=True, exist_ok=True)
@@ -177,8 +177,8 @@ def test_locks_of_a_killed_dvc_are_removed_and_none_while_another_worktree_runs_
         restore(root)
         assert all(lock.exists() for lock in locks)
         run.kill()
-    said = restore(other)[0]
-    assert said == "removed: 782202.lock, EXEC_MERGE.lock, left in git's folder by the killed run"
+    step = restore(other)[0]
+    assert step == "removed: 782202.lock, EXEC_MERGE.lock, left in git's folder by the killed run"
     assert not any(lock.exists() for lock in locks)
 
 
@@ -187,13 +187,13 @@ def test_a_list_of_locks_that_dvc_left_half_written_is_removed_and_a_whole_one_s
     for place, text in zip(places, ["", '{"read": {', '{"read": {}, "write": {}}'], strict=True):
         (root / place).parent.mkdir(parents=True, exist_ok=True)
         (root / place).write_text(text)
-    told = "\n".join(restore(root))
+    report = "\n".join(restore(root))
     assert [place for place in places if (root / place).exists()] == places[2:]
-    assert all(f"removed: {place}, DVC's list of locks" in told for place in places[:2])
+    assert all(f"removed: {place}, DVC's list of locks" in report for place in places[:2])
 
 
 def test_dvc_takes_head_for_head_again(root):
-    """DVC takes EXEC_BASELINE for HEAD while it is there: `dvc params diff` compared with the killed run's start."""
+    """DVC reads EXEC_BASELINE as HEAD while it exists: `dvc params diff` compared with the killed run's start."""
     assert "DVC's HEAD is that of git again" in "\n".join(restore(root))
     assert git(root, "for-each-ref", "--format=%(refname)", "refs/exps") == "refs/exps/exec/EXEC_HEAD"
 
@@ -252,7 +252,7 @@ def test_a_stage_with_a_variable_that_is_no_text_is_found_from_its_folder(root, 
 
 
 def test_a_dvc_that_runs_between_two_stages_is_named_and_keeps_its_parameters(root):
-    """Its run went on with the committed parameters, and was recorded under the name of the others."""
+    """Otherwise its run would continue with the committed parameters under the name of the changed ones."""
     script = root / "dvc"
     script.write_text("input()")
     for words, is_work in (
@@ -271,7 +271,7 @@ def test_a_dvc_that_runs_between_two_stages_is_named_and_keeps_its_parameters(ro
 
 
 def test_a_run_in_another_worktree_keeps_its_marks(root, tmp_path_factory):
-    """Git has the refs of DVC once for all worktrees, and DVC records an experiment under them."""
+    """All worktrees share DVC's refs in git, and DVC records an experiment under them."""
     other = tmp_path_factory.mktemp("worktree") / "other"
     git(root, "worktree", "add", "-q", str(other))
     (root / "dvc").write_text("input()")

@@ -1,4 +1,4 @@
-"""Files of the workspace and of git revisions: the same of both, and one sentence for what cannot be read."""
+"""Files of the workspace and of git revisions: equal contents, and one sentence for an unreadable file."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ from annulus_lab.pipeline.revision import compared_again, experiments, git, obje
 
 @pytest.fixture
 def root(tmp_path):
-    """A repository with files at two depths, a link, and what Python leaves there."""
+    """A repository with files at two depths, a link, and Python's bytecode."""
     for name in ("src/a.py", "src/deep/b.py", "src/__pycache__/a.pyc.1", "src/stray.pyc", "source/c.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(f"{name}\n")
@@ -36,22 +36,22 @@ def test_a_revision_has_the_files_of_its_paths_whatever_their_names_and_no_link(
     (root / strange).write_text("strange")
     (root / "src/empty").touch()
     commit = first_commit(root)
-    found = revision(root, "HEAD", ["src"])
-    assert found.name == f"HEAD ({commit[:7]})"
-    contents = [found.content(name) for name in (strange, "src/empty", "src/a.py")]
+    files = revision(root, "HEAD", ["src"])
+    assert files.name == f"HEAD ({commit[:7]})"
+    contents = [files.content(name) for name in (strange, "src/empty", "src/a.py")]
     assert contents == [b"strange", b"", b"src/a.py\n"]
     for missing in ("src/link.py", "source/c.py", "src", "src/other.py"):
         with pytest.raises(LookupError, match=f"no {missing}"):
-            found.content(missing)
+            files.content(missing)
 
 
 def test_objects_that_git_does_not_know_are_missing_and_so_are_folders(root):
     names = {"unknown": "HEAD:./gone", "folder": "HEAD:./src", "file": "HEAD:./src/a.py"}
-    found = objects(root, names, "here")
-    assert (found.text("file"), found.name) == ("src/a.py\n", "here")
+    files = objects(root, names, "here")
+    assert (files.text("file"), files.name) == ("src/a.py\n", "here")
     for missing in ("unknown", "folder"):
         with pytest.raises(LookupError, match=f"no {missing}"):
-            found.text(missing)
+            files.text(missing)
 
 
 def test_a_file_may_be_as_large_as_the_limit_and_no_larger(root, monkeypatch):

@@ -1,4 +1,4 @@
-"""What every stage does the same way: its arguments, its parameters, its errors, its results."""
+"""Behaviour that all stages share: arguments, parameters, errors, results."""
 
 import json
 import logging
@@ -30,7 +30,7 @@ from annulus_lab.pipeline.stage import Results, run_resolved, run_stage
 from annulus_lab.studies.shared.settings_files import write_settings
 from annulus_lab.studies.shared.study import Study
 
-# As a terminal's process has them: a shell's background ignores the first, nohup the last.
+# Handlers of a process in a terminal. A shell's background process ignores the first, nohup the last.
 INTERRUPTS = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: signal.SIG_DFL}
 READS = ["seeds", "samplers.${sampler}", "scales.${scale}.pretrain"]
 PATHS = ["images", "metrics", "history"]
@@ -75,10 +75,10 @@ def test_a_stage_gets_what_it_reads_and_its_results_are_written(tmp_path, argv, 
     run_resolved(main, PATHS, settings)
     assert read(tmp_path) == ({"top1_percent": 41.26}, "epoch,loss_nats\n1,0.5\n")
 
-    (params, images), of_study = seen
+    (params, images), study_call = seen
     assert (params.keys(), params["seeds"], images) == ({*READS}, [7], tmp_path / "images")
     assert isinstance(params["samplers.${sampler}"], Ring)
-    assert of_study == ({"scale": "demo", "seeds": [3, 4], "run": {"knn": {"k": 5}}}, tmp_path / "images")
+    assert study_call == ({"scale": "demo", "seeds": [3, 4], "run": {"knn": {"k": 5}}}, tmp_path / "images")
 
 
 def test_help_says_what_a_stage_is_and_an_argument_is_given_by_its_whole_name(argv, capsys):
@@ -87,10 +87,10 @@ def test_help_says_what_a_stage_is_and_an_argument_is_given_by_its_whole_name(ar
         return Results({})
 
     refused = {"required: --images": argv[2:], "required: --history": ["--hist", *argv[1:2], *argv[:4]]}
-    for said, arguments in {"What every stage does the same way": ["--help"], **refused}.items():
+    for text, arguments in {"Behaviour that all stages share": ["--help"], **refused}.items():
         with pytest.raises(SystemExit):
             run_stage(main, READS, PATHS, arguments)
-        assert said in "".join(capsys.readouterr())
+        assert text in "".join(capsys.readouterr())
 
 
 def test_what_a_stage_says_are_plain_lines_on_stderr(argv, capsys, monkeypatch):
@@ -110,8 +110,8 @@ def test_a_stage_with_seeds_writes_each(tmp_path, argv):
     seeds = {seed: {"top1_percent": 40.0 + seed, "k": 20, "worst_class": f"class {seed}"} for seed in (0, 3)}
     histories = {seed: [{"epoch": 1, "loss_nats": 0.5 * seed}] for seed in seeds}
     run_stage(lambda params, paths: Results.by_seed(seeds, histories), READS, PATHS, argv)
-    found = {str(seed): numbers for seed, numbers in seeds.items()}
-    assert read(tmp_path) == (found, "seed,epoch,loss_nats\n0,1,0.0\n3,1,1.5\n")
+    expected = {str(seed): numbers for seed, numbers in seeds.items()}
+    assert read(tmp_path) == (expected, "seed,epoch,loss_nats\n0,1,0.0\n3,1,1.5\n")
 
 
 def test_a_stage_writes_what_it_names_alone_and_of_no_epochs_the_columns_of_a_history(tmp_path, argv):
@@ -122,7 +122,7 @@ def test_a_stage_writes_what_it_names_alone_and_of_no_epochs_the_columns_of_a_hi
 
 
 def test_a_stage_that_ends_removes_the_states_that_those_before_it_let_go(argv, empty_checkout):
-    """A stage's own stays: DVC may fail to keep its outputs."""
+    """The stage's own state stays, because DVC may fail to keep its outputs."""
     before, own = Checkpoint("before", {"k": 1}), Checkpoint("own", {"k": 2})
     for checkpoint in (before, own):
         with checkpoint:
@@ -156,10 +156,10 @@ def test_a_stage_that_dvc_runs_says_where_and_which_files_are_its_own(tmp_path, 
 
 
 @pytest.mark.parametrize(
-    ("folder", "said"), [(".", "\nWhat `-S` set stays in params.yaml: .*`make restore`"), (".dvc/tmp/exps/tmp1", "")]
+    ("folder", "advice"), [(".", "\nWhat `-S` set stays in params.yaml: .*`make restore`"), (".dvc/tmp/exps/tmp1", "")]
 )
 def test_a_mistake_in_dvc_exp_run_says_that_its_values_stay_but_a_queued_one_s_do_not(
-    tmp_path, argv, monkeypatch, folder, said
+    tmp_path, argv, monkeypatch, folder, advice
 ):
     monkeypatch.setenv("DVC_EXP_BASELINE_REV", "8ce8c22")
     (tmp_path / folder).mkdir(parents=True, exist_ok=True)
@@ -170,9 +170,9 @@ def test_a_mistake_in_dvc_exp_run_says_that_its_values_stay_but_a_queued_one_s_d
 
     params = Path(argv[argv.index("--params") + 1])
     before = params.stat().st_mtime
-    with pytest.raises(SystemExit, match=rf"^ERROR: images: 3 are too few{said}$"):
+    with pytest.raises(SystemExit, match=rf"^ERROR: images: 3 are too few{advice}$"):
         run_stage(failing, READS, PATHS, argv)
-    assert (params.stat().st_mtime < before) == bool(said)  # so that git looks at it again
+    assert (params.stat().st_mtime < before) == bool(advice)  # so that git looks at it again
 
 
 def test_resume_state_is_forgotten_only_when_the_files_are_there(tmp_path, argv):
@@ -271,7 +271,7 @@ def test_a_killed_worker_and_ctrl_c_while_workers_compute_are_one_sentence(tmp_p
     )
     assert process.stdout.readline() == "computing\n"
     if item != "killed":
-        while cores() > 1 and len(workers_of(process)) < 2:
+        while cores() > 1 and len(child_processes(process)) < 2:
             assert process.poll() is None
             time.sleep(0.02)
         os.killpg(process.pid, item)
@@ -281,7 +281,7 @@ def test_a_killed_worker_and_ctrl_c_while_workers_compute_are_one_sentence(tmp_p
     assert error.count("\n") == 1, error
 
 
-def workers_of(process):
+def child_processes(process):
     return Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text(encoding="utf-8").split()
 
 
@@ -341,7 +341,7 @@ def stages(*words: str, folder: Path, **environment: str) -> subprocess.Complete
 
 
 def test_a_file_of_the_library_that_a_queued_experiment_lacks_is_named_with_a_way_out(tmp_path):
-    """DVC copies what git knows: not a new sampler's file, which the package of samplers imports already."""
+    """DVC copies files that git tracks. A new sampler's file is missing, but the package of samplers imports it."""
     for part in ("stages", "src"):
         shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__"))
     choices = tmp_path / "src/annulus/negatives/__init__.py"
@@ -356,10 +356,10 @@ def test_a_file_of_the_library_that_a_queued_experiment_lacks_is_named_with_a_wa
 
 
 def test_a_stage_runs_with_the_code_of_its_own_checkout_and_one_that_is_not_there_is_named(tmp_path):
-    """Whatever annulus the environment would import, and from any folder."""
+    """The environment would import another annulus, and the current folder is another one."""
     (tmp_path / "annulus").mkdir()
     (tmp_path / "annulus/__init__.py").write_text("raise AssertionError('of another checkout')")
-    shutil.copy(ROOT / "dvc.yaml", tmp_path)  # whose stages the check writes a digest for
+    shutil.copy(ROOT / "dvc.yaml", tmp_path)  # the check writes a digest for each of its stages
     words = ("check", "--code=code", f"--params={ROOT}/params.yaml")
     done = stages(*words, folder=tmp_path, PYTHONPATH=str(tmp_path))
     assert (done.returncode, done.stderr) == (0, "")
@@ -375,7 +375,7 @@ def test_names_and_lines_are_utf_8_in_a_stage_whatever_the_locale_says(tmp_path)
     (tmp_path / "stages/__main__.py").write_bytes((ROOT / "stages/__main__.py").read_bytes())
     (tmp_path / "stages/show.py").write_text("from pathlib import Path\nprint(*Path().glob('?'))")
     (tmp_path / "猫").touch()
-    # All that the program imports, without the seconds that torch takes: what is looked at happens around it.
+    # Stand-ins for the program's imports, to save the seconds of torch: the test checks the code around them.
     nothing = "from contextlib import nullcontext as "
     for name, content in {
         "torch/__init__.py": "",
@@ -389,7 +389,7 @@ def test_names_and_lines_are_utf_8_in_a_stage_whatever_the_locale_says(tmp_path)
         (tmp_path / "src" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "src" / name).write_text(content)
     command, ascii = [sys.executable, "stages", "show"], {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
-    for asked, said in (({}, "猫"), ({"PYTHONIOENCODING": "latin-1"}, "\\u732b")):
-        environment = os.environ | ascii | asked
+    for variables, text in (({}, "猫"), ({"PYTHONIOENCODING": "latin-1"}, "\\u732b")):
+        environment = os.environ | ascii | variables
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, encoding="utf-8")
-        assert (done.stdout, done.stderr) == (f"{said}\n", "")
+        assert (done.stdout, done.stderr) == (f"{text}\n", "")

@@ -1,4 +1,4 @@
-"""What dvc.lock says the metrics were made with, beside what stands there: of two stages and a folder of code."""
+"""Differences between dvc.lock and the present parameters, code and outputs: two stages and a folder of code."""
 
 import hashlib
 import json
@@ -26,31 +26,31 @@ def md5(content: bytes) -> str:
 
 
 def folder() -> str:
-    """A folder's digest, as DVC's own documents give it: of the JSON list of its files, by path."""
+    """Digest of a folder by DVC's own documents: MD5 of the JSON list of its files, sorted by path."""
     entries = [{"md5": md5(CODE[name]), "relpath": name.removeprefix("src/a/")} for name in sorted(CODE)]
     return md5(json.dumps(entries, sort_keys=True).encode()) + ".dir"
 
 
 def lock() -> dict:
     images = {"path": "data/images", "md5": "1.dir"}
-    given = {"dataset": "shapes", "datasets.shapes": PARAMS["datasets"]["shapes"]}
+    values = {"dataset": "shapes", "datasets.shapes": PARAMS["datasets"]["shapes"]}
     made = [{"path": "metrics/main/knn.json", "md5": md5(b"{}")}, {"path": "kept.csv", "md5": "of the cache"}]
     return {
-        "prepare": {"params": {"params.yaml": given}, "outs": [images]},
+        "prepare": {"params": {"params.yaml": values}, "outs": [images]},
         "pretrain": {"deps": [dict(images), {"path": "src/a", "md5": folder()}], "outs": made},
     }
 
 
 def clauses(locked: dict, params: dict = PARAMS, **content: bytes) -> list[str]:
-    found = {
+    files = {
         name: yaml.safe_dump(tree).encode()
         for name, tree in (("params.yaml", params), ("dvc.yaml", {"stages": PIPELINE}))
     }
     # DVC writes 1e-05, which YAML 1.1 takes for text.
-    found["dvc.lock"] = yaml.safe_dump({"stages": locked}).replace("1.0e-05", "1e-05").encode()
-    found |= CODE | {"metrics/main/knn.json": b"{}"} | content
+    files["dvc.lock"] = yaml.safe_dump({"stages": locked}).replace("1.0e-05", "1e-05").encode()
+    files |= CODE | {"metrics/main/knn.json": b"{}"} | content
     return stale(
-        RevisionFiles("HEAD", found.__getitem__, lambda path: [name for name in found if name.startswith(f"{path}/")])
+        RevisionFiles("HEAD", files.__getitem__, lambda path: [name for name in files if name.startswith(f"{path}/")])
     )
 
 
@@ -94,7 +94,7 @@ def test_a_tree_is_flat_under_dotted_keys_and_an_empty_section_is_a_value():
 
 @pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ("{", "}")], ids=["lists", "sections"])
 def test_a_short_file_of_endless_values_is_refused(opening, closing):
-    """By anchors of YAML each line has the one before ten times: the sixth has a million."""
+    """With YAML anchors each line holds the line before ten times, so the sixth holds a million values."""
 
     def nested(lines: int) -> RevisionFiles:
         names = [f"k{n}: " if opening == "{" else "" for n in range(10)]
@@ -177,7 +177,7 @@ def test_a_folder_is_that_of_the_lock_only_with_its_files_and_names_at_any_depth
 
 
 def test_an_earlier_stage_that_ran_again_alone_is_seen_by_what_it_wrote():
-    """Its parameters agree: those of the stage that read its old output do too."""
+    """Its parameters agree with dvc.lock, and so do those of the stage that read its old output."""
     locked = lock()
     locked["prepare"]["outs"][0]["md5"] = "2.dir"
     assert clauses(locked) == ["metrics were made with another data/images"]

@@ -1,4 +1,4 @@
-"""Which variants a checkout holds: those that dvc.lock vouches for, each once."""
+"""Variants in a checkout: each that agrees with dvc.lock, once."""
 
 import os
 import subprocess
@@ -25,9 +25,9 @@ def root(tmp_path):
 
 
 def names(root):
-    found, faults = variants(root)
+    entries, faults = variants(root)
     assert not faults
-    return [one.name for one in found]
+    return [one.name for one in entries]
 
 
 def test_a_variant_holds_what_the_lock_says_and_what_the_metrics_hold(root):
@@ -56,9 +56,9 @@ def test_experiments_branches_and_the_workspace_are_each_told_once(root):
     git(root, "update-ref", "refs/exps/exec/EXEC_HEAD", commit)  # DVC's own
     git(root, "reset", "-q", "--hard", first)
     measure(root, "uniform", knn=38.0)  # as `dvc exp run` leaves it
-    found, _ = variants(root)
+    entries, _ = variants(root)
     expected = [("noisy-coho sampler=uniform", "noisy-coho", commit), (f"main {first[:7]}", None, first)]
-    assert [(one.name, one.experiment, one.commit) for one in found] == expected
+    assert [(one.name, one.experiment, one.commit) for one in entries] == expected
     git(root, "checkout", "-qf", "--detach")
     git(root, "branch", "-q", "-D", "main")
     measure(root, inner=0.02)
@@ -87,8 +87,8 @@ def test_numbers_that_the_lock_does_not_vouch_for_are_left_out_and_named(root, n
             os.mkfifo(root / name)
         elif content is not None:
             (root / name).write_text(content)
-    found, (fault,) = variants(root)
-    assert len(found) == 1, "the commit's"
+    entries, (fault,) = variants(root)
+    assert len(entries) == 1, "the commit's"
     assert fault.startswith(f"workspace: {reason}"), fault
 
 
@@ -108,8 +108,8 @@ def test_a_folder_in_place_of_a_file_of_a_commit_is_a_missing_file(root):
     (root / "metrics/main/knn.json/file").touch()
     git(root, "add", "-A")
     git(root, "commit", "-q", "-m", "a folder")
-    found, (commit, workspace) = variants(root)
-    assert not found
+    entries, (commit, workspace) = variants(root)
+    assert not entries
     assert commit.startswith("main ")
     assert workspace.startswith("workspace: ")
-    assert all("metrics/main/knn.json is missing" in told for told in (commit, workspace))
+    assert all("metrics/main/knn.json is missing" in fault for fault in (commit, workspace))

@@ -10,7 +10,7 @@ from dvc_render.html import HTML
 
 TEMPLATE = (ROOT / ".dvc/plots_page.html").read_text()
 DRAWN = ["metrics_strength_jitter_csv", "pretraining__in_nats", "metrics_main_knn_json", "metrics_summary_csv"]
-# As the module of the package that .dvc/plots_page.txt names: it draws where it is told to.
+# Stand-in for the module of the package that .dvc/plots_page.txt names: it draws into the element of a selector.
 DRAW = 'vegaEmbed: (at) => document.querySelector(at).append(at + " drawn")'
 VEGA = f'define(["@jupyter-widgets/base"], (base) => ({{{DRAW}}}))'
 

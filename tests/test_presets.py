@@ -1,4 +1,4 @@
-"""Presets: each line, applied by DVC's own code, selects what the study's row selects; hours come from metrics/."""
+"""Presets: each line, applied by DVC's own code, selects what the study's row selects. Hours come from metrics/."""
 
 import json
 import shlex
@@ -34,7 +34,7 @@ def overrides(presets, preset):
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory):
-    """This one, with the params.yaml that tests count on."""
+    """This checkout's stages and metrics with the tests' fixed params.yaml."""
     folder = tmp_path_factory.mktemp("checkout")
     stated_params(folder / "params.yaml")
     for name in ("stages", "metrics"):
@@ -43,13 +43,13 @@ def checkout(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def presets_of(checkout):
-    """Presets of a study, at a scale, made once."""
+def load_presets(checkout):
+    """Cached function that returns the presets of a study at a scale."""
     return cache(lambda study, scale=None: Presets(checkout, study, scale))
 
 
 @pytest.fixture(scope="module")
-def of_stages(checkout):
+def stage_settings(checkout):
     @cache
     def settings(study):
         own = checkout / "stages" / study / "params.yaml"
@@ -64,7 +64,7 @@ def of_stages(checkout):
 
 
 def set_by(words, tree):
-    """A tree with overrides set as DVC sets them: each parsed in the grammar of Hydra, without `+`."""
+    """Copy of a tree with overrides set as DVC sets them: parsed in the grammar of Hydra, without `+`."""
     tree = json.loads(json.dumps(tree))
     for override in OverridesParser.create().parse_overrides(words):
         assert override.type.name == "CHANGE"
@@ -78,13 +78,13 @@ def set_by(words, tree):
 
 
 @pytest.mark.parametrize("study", SETTINGS)
-def test_every_line_selects_what_the_row_selects(study, of_stages, presets_of, monkeypatch, checkout):
+def test_every_line_selects_what_the_row_selects(study, stage_settings, load_presets, monkeypatch, checkout):
     monkeypatch.chdir(checkout)
-    presets, tree = presets_of(study), read_tree(checkout / "params.yaml")
+    presets, tree = load_presets(study), read_tree(checkout / "params.yaml")
     assert len(presets.all) >= 38
     for preset in presets.all.values():
         params = checked(set_by(overrides(presets, preset), tree), preset.name)
-        run, images, seeds = of_stages(study, preset.row)
+        run, images, seeds = stage_settings(study, preset.row)
         assert resolved(params, RUN) == run, preset.name
         assert resolved(params, IMAGES[1:]) == {name: images[name] for name in images if name != "seeds"}, preset.name
         assert params.seeds == seeds, preset.name
@@ -99,8 +99,8 @@ def test_every_line_selects_what_the_row_selects(study, of_stages, presets_of, m
         ("algorithms", None, "none/untrained, Lab"),
     ],
 )
-def test_dvc_writes_a_params_yaml_that_selects_the_preset(study, scale, name, tmp_path, checkout, presets_of):
-    presets = presets_of(study, scale)
+def test_dvc_writes_a_params_yaml_that_selects_the_preset(study, scale, name, tmp_path, checkout, load_presets):
+    presets = load_presets(study, scale)
     preset = presets.find(name)
     shutil.copy(checkout / "params.yaml", tmp_path)
     apply_overrides(tmp_path / "params.yaml", overrides(presets, preset))
@@ -113,23 +113,23 @@ TRAINED = 45_000  # of CIFAR-10's 50,000 images, without the validation part
 
 
 @pytest.fixture(scope="module")
-def at_papers_scale(presets_of):
-    """The parameters of each preset of a table, by the table's name for the method, and what it trains."""
-    presets = presets_of("algorithms", "paper")
+def at_papers_scale(load_presets):
+    """Function that returns parameters, method settings and budget of a table's presets, by the table's method name."""
+    presets = load_presets("algorithms", "paper")
 
-    def of(table):
-        found = {name.partition("/")[2]: presets.params(preset) for name, preset in presets.all.items()
+    def load(table):
+        selected = {name.partition("/")[2]: presets.params(preset) for name, preset in presets.all.items()
                  if name.startswith(f"{table}/")}  # fmt: skip
-        assert found.keys() <= {row.method for row in TABLES[table].rows} or table == "mlcpc.table3a"
+        assert selected.keys() <= {row.method for row in TABLES[table].rows} or table == "mlcpc.table3a"
         return {method: (params, params.get("methods.${method}"), params.get("scales.${scale}.pretrain"))
-                for method, params in found.items()}  # fmt: skip
+                for method, params in selected.items()}  # fmt: skip
 
-    return of
+    return load
 
 
 @pytest.mark.parametrize("table", ["mutualinfo.table1", "ring.table1a", "ring.table2a", "ring.table6"])
 def test_at_the_papers_scale_a_preset_trains_and_probes_as_its_table_prints(table, at_papers_scale):
-    """But for what mutualinfo leaves open or says otherwise than ring, whose epochs, drops and probe all rows have."""
+    """All rows have ring's epochs, drops and probe: mutualinfo leaves them open or prints others."""
     printed, ring = TABLES[table].pretrain, TABLES["ring.table1a"]
     for name, (params, method, budget) in at_papers_scale(table).items():
         images, backbone = params.get("datasets.${dataset}"), params.get("backbones.${backbone}")
@@ -181,11 +181,11 @@ def test_at_the_papers_scale_negatives_and_neighbours_are_those_of_mutualinfo_ap
 
 
 def test_at_the_papers_scale_cpc_and_mlcpc_train_as_mlcpc_appendix_c_4_says(at_papers_scale):
-    """But for the network and the probe, which are those of all rows; what is not printed is MoCo v2's."""
+    """The network and the probe are the same in all rows. Settings that are not printed are MoCo v2's."""
     printed = TABLES["mlcpc.table3a"].pretrain
-    found = at_papers_scale("mlcpc.table3a")
-    assert len(found) == 5
-    for name, (params, method, budget) in found.items():
+    selected = at_papers_scale("mlcpc.table3a")
+    assert len(selected) == 5
+    for name, (params, method, budget) in selected.items():
         assert (params.dataset, params.method, method.temperature) == ("cifar10", "moco", printed["temperature"]), name
         assert (budget.batch_size, budget.learning_rate) == (printed["batch_size"], printed["lr"]), name
         assert (budget.epochs, params.schedule, params.views) == (200, "cosine", "moco-v2"), name
@@ -193,11 +193,11 @@ def test_at_the_papers_scale_cpc_and_mlcpc_train_as_mlcpc_appendix_c_4_says(at_p
         assert (method.negatives, budget.queue, method.shuffle_groups) == ("all", 65536, 8), name
     alphas = {
         name: tuple(map(str, (bound.alpha_start, bound.alpha_end)))
-        for name, bound in ((name, params.get("bounds.${bound}")) for name, (params, _, _) in found.items())
+        for name, bound in ((name, params.get("bounds.${bound}")) for name, (params, _, _) in selected.items())
         if hasattr(bound, "alpha_start")
     }
     assert {f"J_{start} to J_{end}": (start, end) for start, end in alphas.values()} == alphas
-    assert found["CPC (MoCo-v2)"][0].get("bounds.${bound}").alpha == 1.0
+    assert selected["CPC (MoCo-v2)"][0].get("bounds.${bound}").alpha == 1.0
 
 
 def test_an_edited_params_yaml_gets_the_line_that_it_needs(tmp_path, checkout):
@@ -216,7 +216,7 @@ def test_an_edited_params_yaml_gets_the_line_that_it_needs(tmp_path, checkout):
     changes = presets.changes(presets.params(presets.find("ring.table1a/IRing")))
     assert changes["sampler"] == "ring"
     presets = Presets(checkout)
-    presets.tree = read_tree(tmp_path / "params.yaml")  # the study's view of the file as it was
+    presets.tree = read_tree(tmp_path / "params.yaml")  # the study was read over the unedited file
     words = overrides(presets, presets.find("ring.table1a/IRing"))
     assert "view_sets.gentle.operators={}" in words
     assert "view_sets.gentle.jitter.probability=0.8" in words
@@ -265,7 +265,7 @@ def test_the_command_is_a_line_of_the_shell_and_a_comment(capsys, checkout):
 
 @pytest.fixture
 def root(tmp_path):
-    """Speeds with numbers that one can follow by hand."""
+    """Speeds whose hours one can compute by hand."""
     files = {
         "benchmarks/sweep.json": {"runs": 10, "runs_own_seconds": 360, "processor": "P"},
         "benchmarks/step.json": {
@@ -294,7 +294,7 @@ def root(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("study", "scale", "name", "said"),
+    ("study", "scale", "name", "text"),
     [
         # 5 * 36 s
         ("algorithms", None, "ring.table1a/IR", "0.05 on one core of P: 5 seeds, 36 s each (mean of 10 runs"),
@@ -311,13 +311,13 @@ def root(tmp_path):
         ("cifar10", None, "ring.table1a/IR", "not known"),
     ],
 )
-def test_hours_follow_from_the_timed_speeds(study, scale, name, said, root, presets_of):
-    presets = presets_of(study, scale)
-    assert f"hours: {said}" in hours(root, presets, presets.find(name))
+def test_hours_follow_from_the_timed_speeds(study, scale, name, text, root, load_presets):
+    presets = load_presets(study, scale)
+    assert f"hours: {text}" in hours(root, presets, presets.find(name))
 
 
-def test_without_metrics_hours_are_not_known_and_a_damaged_file_is_a_sentence(root, tmp_path_factory, presets_of):
-    presets = presets_of("cifar10_algorithms")
+def test_without_metrics_hours_are_not_known_and_a_damaged_file_is_a_sentence(root, tmp_path_factory, load_presets):
+    presets = load_presets("cifar10_algorithms")
     preset = presets.find("mutualinfo.table1/RING")
     assert "not known" in hours(tmp_path_factory.mktemp("empty"), presets, preset)
     (root / "metrics/searches/cifar10_algorithms.csv").write_text("a,b\n1,2\n")

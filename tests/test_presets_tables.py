@@ -1,4 +1,4 @@
-"""Commands of every row of the papers' tables: none is silently absent, and each selects what its row prints."""
+"""Commands of every row of the papers' tables: each selects what its row prints or has a reason for absence."""
 
 import json
 import shlex
@@ -27,7 +27,7 @@ PRINTED = {f"{table.id}/{row_name(row, table)}": (table, row) for table in load_
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory):
-    """This one, with the params.yaml that tests count on."""
+    """This checkout's stages and metrics with the tests' fixed params.yaml."""
     folder = tmp_path_factory.mktemp("checkout")
     stated_params(folder / "params.yaml")
     for name in ("stages", "metrics"):
@@ -62,7 +62,7 @@ def test_every_printed_row_has_a_command_or_a_reason(presets):
 
 
 def test_every_entry_is_some_printed_rows():
-    """An entry that no row agrees with, or one behind another that takes all its rows, would say nothing."""
+    """Each entry is the first that agrees with some printed row. Another entry would have no effect."""
     for name, entry in load_entries().tables.items():
         printed = [row for table in load_tables() if table.id == name for row in table.rows]
         first = [next((own for own in entry.rows if agrees(row, own.theirs)), None) for row in printed]
@@ -142,7 +142,7 @@ def test_shares_on_imagenet_are_those_of_mutualinfo_appendix_c(trained):
 
 
 def test_every_line_of_a_study_is_of_its_keys_and_stages(presets):
-    """And the study accepts what its task then is."""
+    """A detection study also accepts the changed task."""
     seen = 0
     for row in presets.rows.values():
         if row.study is None:
@@ -184,7 +184,7 @@ def test_multiply_adds_are_the_published_ones():
 
 @pytest.fixture
 def steps(tmp_path):
-    """A timed step of 10 ms of the host and 4 ms of the GPU; of MoCo 20 and 5."""
+    """Timed steps: 10 ms of the host and 4 ms of the GPU for IR with a ring, 20 and 5 ms for MoCo."""
     (tmp_path / STEPS).parent.mkdir(parents=True)
     (tmp_path / STEPS).write_text(
         "what,graphs,host ms a step,GPU's ms a step\nIR with a ring,none,10,4\nIR with a ring,own,1,1\nMoCo,none,20,5\n"
@@ -217,6 +217,23 @@ def test_hours_of_a_detector_are_its_iterations_times_detectron2s_seconds(preset
     assert eqco == pytest.approx(12 * 118_287 / 16 * 0.345 / 3600, rel=1e-3), "twelve epochs of COCO"
 
 
+def test_hours_of_teachers_and_students_are_their_timed_minutes(tmp_path, presets):
+    row = presets.rows["mlcpc.table1/Teacher"]
+    names, pairs = row.study_changes["teachers"], row.study_changes["pairs"]
+    timed = {f"{name}_teacher_minutes": 60 for name in names}
+    timed |= {f"{pair['name']}_student_minutes": 120 for pair in pairs}
+    (tmp_path / "stages").symlink_to(presets.root / "stages")
+    (tmp_path / hours.BENCHMARKS).mkdir(parents=True)
+    file = tmp_path / hours.BENCHMARKS / "distillation.json"
+    file.write_text(json.dumps(timed | {"threads": 2, "processor": "P"}))
+    (line_of_teachers,) = hours.row_hours(tmp_path, presets, row)
+    assert line_of_teachers.startswith(f"hours: 5 on 2 cores of P: 1 seed, 5 h each ({len(names)} teachers, ")
+    (line_of_students,) = hours.row_hours(tmp_path, presets, presets.rows["mlcpc.table1/CRD"])
+    assert line_of_students.startswith("hours: 56 on 2 cores of P: 4 seeds, 14 h each (7 students ")
+    file.write_text("{}")
+    assert "not known" in hours.row_hours(tmp_path, presets, row)[0]
+
+
 def test_hours_of_studies_with_networks_of_their_own_are_those_of_all_seeds(steps, presets):
     stated_params(steps / "params.yaml")
     (steps / "stages").symlink_to(ROOT / "stages")
@@ -235,7 +252,7 @@ def test_hours_of_studies_with_networks_of_their_own_are_those_of_all_seeds(step
     assert hours.study_time(steps, toy) == ("2.5", "one core of P", f"the stage conditional ({hours.PAPER_STUDIES})")
     assert hours.study_time(steps, digit).hours == "28", "seven seeds of a sharing and of the supervised network"
     assert hours.study_time(steps, all_digits).hours == "154"
-    assert hours.study_time(steps, views).of.startswith("3 seeds of 15 views and 3 networks")
+    assert hours.study_time(steps, views).details.startswith("3 seeds of 15 views and 3 networks")
     ratio = multiply_adds("resnet50_x2", "imagenet", 96) / multiply_adds("resnet18", "cifar", 32)
     one = 200 * 104_500 / 256 * 2 * (10 + 10 + 4 * ratio) / 1000 / 3600  # the host's time for the two smaller networks
     assert hours.study_time(steps, views).hours == f"at least {3 * 15 * one:.0f}"
@@ -257,7 +274,7 @@ def test_the_commands_of_a_detector_train_its_encoders_first(capsys, checkout):
 
 def test_the_overview_names_what_ran_and_the_rest_by_command_and_hours():
     state = TableState(
-        table="ring.table0", title="Table 0: rows", ran="2 of 3 rows run, fog, demo",
+        table="ring.table0", title="Table 0: rows", coverage="2 of 3 rows run, fog, demo",
         claims=["direction of claims: held 1"],
         commands=Commands("ring.table0/a, b", 3, 1, "at least 2 h of an NVIDIA H200"),
     )  # fmt: skip
@@ -277,7 +294,7 @@ def test_the_commands_of_a_table_are_at_the_papers_scale_and_name_what_is_not_kn
     assert commands["infomin.table11a"].hours.endswith(" h of an NVIDIA H200 and about 9.9 h of 8 NVIDIA V100")
     assert commands["mutualinfo.table3"].hours.endswith(" h of one core of Intel(R) Xeon(R) Processor")
     assert commands["infomin.table12a"].hours.endswith(" h of an NVIDIA H200 and about 17 h of 8 NVIDIA V100")
-    assert (commands["infomin.table12a"].count, commands["infomin.table12a"].without) == (1, 1)
+    assert (commands["infomin.table12a"].count, commands["infomin.table12a"].missing) == (1, 1)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The main line and a study in one checkout: DVC projects, side by side, and what an edit of code runs in both."""
+"""The main line and a study as DVC projects in one checkout, and the stages that an edit of code runs in both."""
 
 import copy
 import re
@@ -25,16 +25,16 @@ def repository(tmp_path_factory) -> Checkout:
     command = checkout.command("repro", study=STUDY)
     with subprocess.Popen(**command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as study:
         assert sorted(ran(checkout.dvc("repro"))) == sorted(STAGES)
-        said = study.communicate()[0]
-    assert study.returncode == 0, said
-    assert set(ran(said)) == {"settings", "images", "table"} | ROW_STAGES
+        output = study.communicate()[0]
+    assert study.returncode == 0, output
+    assert set(ran(output)) == {"settings", "images", "table"} | ROW_STAGES
     checkout.commit()
     return checkout
 
 
 @pytest.fixture
 def checkout(repository) -> Checkout:
-    """Both as they were committed."""
+    """The checkout of both, restored to its commit after the test."""
     yield repository
     repository.restore()
     repository.git("clean", "-fdq", "src")
@@ -44,11 +44,11 @@ def checkout(repository) -> Checkout:
 
 @pytest.fixture
 def clone(repository, tmp_path) -> Checkout:
-    """What git has of it: code, locks and metrics, no data."""
+    """Clone of the repository: code, locks and metrics, without data."""
     subprocess.run(["git", "clone", "-q", repository.folder, tmp_path / "clone"], check=True)
-    found = copy.copy(repository)
-    found.folder = tmp_path / "clone"
-    return found
+    checkout = copy.copy(repository)
+    checkout.folder = tmp_path / "clone"
+    return checkout
 
 
 def test_the_main_line_and_a_study_run_side_by_side(repository):
@@ -114,15 +114,15 @@ def test_a_second_run_of_a_project_is_refused_at_once_and_the_first_goes_on(chec
             time.sleep(0.1)
         output = checkout.dvc("repro", status=255)
         assert first.poll() is None
-        said = first.communicate()[0]
+        first_output = first.communicate()[0]
     assert "is busy, it is being blocked by" in output
     assert ran(output) == []
-    assert first.returncode == 0, said
-    assert ran(said) == ["pretrain"]
+    assert first.returncode == 0, first_output
+    assert ran(first_output) == ["pretrain"]
 
 
 def test_a_second_experiment_is_refused_before_it_changes_params_yaml(checkout):
-    """DVC would write what -S sets, and the first run read it at its next stage."""
+    """DVC would write the values of -S, and the first run would read them at its next stage."""
     checkout.edit("params.yaml", "      epochs: 2\n", "      epochs: 100\n")
     params = (checkout.folder / "params.yaml").read_text()
     with subprocess.Popen(**checkout.command("repro", "knn"), stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as one:
@@ -133,14 +133,14 @@ def test_a_second_experiment_is_refused_before_it_changes_params_yaml(checkout):
         output = checkout.dvc("exp", "run", "-S", "sampler=uniform", status=255)
         assert one.poll() is None
         assert (checkout.folder / "params.yaml").read_text() == params
-        said = one.communicate()[0]
+        first_output = one.communicate()[0]
     assert re.search(r"'refs/exps/stash' is busy, it is being blocked by:\n", output), output
-    assert one.returncode == 0, said
-    assert ran(said) == ["pretrain", "embed", "knn"]
+    assert one.returncode == 0, first_output
+    assert ran(first_output) == ["pretrain", "embed", "knn"]
 
 
 def locks(checkout: Checkout, *words: str, status: int = 0) -> str:
-    """What `make check-locks` says."""
+    """Output of `make check-locks`."""
     command = checkout.command(PYTHONPATH="src")
     command["args"] = [command["args"][0], "-m", "annulus_lab.pipeline.locks", *words]
     done = subprocess.run(**command, capture_output=True)
@@ -153,15 +153,15 @@ def test_a_clone_without_data_tells_what_an_edit_runs_again_and_keeps_numbers_af
     assert re.search(as_they_are, locks(clone), re.MULTILINE)
     assert clone.changed_files() == []
     clone.edit(BY_RANK, "\nimport ", "\nx = 1\nimport ")
-    said = locks(clone, status=1)
-    assert re.search("^dvc.lock: .* would run again: pretrain", said, re.MULTILINE)
-    assert re.search(r"^stages/algorithms/dvc.lock: .* would run again: train@", said, re.MULTILINE)
+    output = locks(clone, status=1)
+    assert re.search("^dvc.lock: .* would run again: pretrain", output, re.MULTILINE)
+    assert re.search(r"^stages/algorithms/dvc.lock: .* would run again: train@", output, re.MULTILINE)
 
     clone.edit("params.yaml", "inner: 0.01", "inner: 0.02")
     assert re.search(r"^ERROR: .*params.*edited too; KEEP=yes is for", locks(clone, "--keep", status=1), re.MULTILINE)
     clone.edit("params.yaml", "inner: 0.02", "inner: 0.01")
     further = "  own: {crop: , flip: 0.5, jitter: , grayscale: 0, blur: , rand_augment: , patches: , operators: {}}\n"
-    clone.edit("params.yaml", "\nview_sets:\n", f"\nview_sets:\n{further}")  # further keys: no run chose them
+    clone.edit("params.yaml", "\nview_sets:\n", f"\nview_sets:\n{further}")  # new keys that no run selected
     kept = locks(clone, "--keep")
     assert re.search("^dvc.lock: .* kept: pretrain", kept, re.MULTILINE)
     assert re.search(as_they_are, locks(clone), re.MULTILINE)

@@ -1,6 +1,6 @@
 """Facts in the READMEs and in docs/: links, commands, files, choices and numbers exist; blocks of code run.
 
-A block of shell or Python is run here, or says why not in a comment above it: `<!-- not run: WHY -->`.
+Each block of shell or Python runs here, unless a comment above it gives a reason: `<!-- not run: WHY -->`.
 """
 
 import math
@@ -43,8 +43,8 @@ BLOCK = re.compile(
 )
 FENCE = re.compile(r"^ *```.*?^ *```$", re.M | re.S)
 BLOCKS = [(name, block) for name in TEXTS for block in BLOCK.finditer((ROOT / name).read_text())]
-MADE = {*files()}  # by a reader of docs/add.md
-# README's lines of Python are run, and their numbers looked at, by a test of their own.
+MADE = {*files()}  # files that a reader of docs/add.md writes
+# A separate test runs README's lines of Python and checks their numbers.
 RUN = [(name, block) for name, block in BLOCKS if not block["why"] and name != "README.md"]
 
 
@@ -70,8 +70,8 @@ def test_the_readme_starts_with_three_commands_and_has_a_thousand_words_at_most(
     (lines,) = re.findall(r"```sh\n(.*?)```", start, re.DOTALL)
     commands = [line.partition("#")[0].rpartition(";")[2].strip() for line in lines.splitlines()]
     assert commands == ["make repro", "dvc exp run -S sampler=uniform", "make compare BASE=HEAD"]
-    shown = re.sub(r"<!--.*?-->", "", read("README.md"))
-    assert len(shown.split()) <= 1000
+    visible = re.sub(r"<!--.*?-->", "", read("README.md"))
+    assert len(visible.split()) <= 1000
 
 
 def test_the_choices_are_in_params_yaml_in_its_order():
@@ -79,20 +79,20 @@ def test_the_choices_are_in_params_yaml_in_its_order():
     rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \|", read("README.md"), re.MULTILINE)
     assert len(rows) == 8
     for key, choices in rows:
-        shown, there = choices.strip().split(", "), list(params[SELECTOR_SECTIONS[key]])
-        assert shown == [choice for choice in there if choice in shown], key
+        names, known = choices.strip().split(", "), list(params[SELECTOR_SECTIONS[key]])
+        assert names == [choice for choice in known if choice in names], key
 
 
 def test_the_lines_of_python_learn_and_print_what_is_true(capsys):
     (lines,) = re.findall(r"```python\n(.*?)```", read("README.md"), re.DOTALL)
     assert len(lines.splitlines()) <= 17
-    said = []
+    outputs = []
     for seed in (1, 2, 3):
         torch.manual_seed(seed)
         exec(lines, {})
-        said.append(capsys.readouterr().out.splitlines())
-    assert said[0] == said[1] == said[2], "a reader's numbers are those of the next reader"
-    printed = [re.fullmatch(r"InfoNCE ([\d.]+) nats; at chance log\(1 \+ 64\) = ([\d.]+)", line) for line in said[0]]
+        outputs.append(capsys.readouterr().out.splitlines())
+    assert outputs[0] == outputs[1] == outputs[2], "a reader's numbers are those of the next reader"
+    printed = [re.fullmatch(r"InfoNCE ([\d.]+) nats; at chance log\(1 \+ 64\) = ([\d.]+)", line) for line in outputs[0]]
     losses = [float(line[1]) for line in printed]
     assert {float(line[2]) for line in printed} == {round(math.log(1 + 64), 2)}
     assert len(losses) == 10
@@ -105,7 +105,7 @@ def test_a_block_runs_where_no_comment_says_why_not(name, block, tmp_path):
         command = [warm.folder() / "python", "-c", block["code"]]
     else:
         command = ["bash", "-euo", "pipefail", "-c", block["code"]]
-    program = tmp_path / "annulus"  # of this checkout, as an installed one is on PATH
+    program = tmp_path / "annulus"  # this checkout's program on PATH, like an installed one
     program.write_text(f'#!/bin/sh\nexec "{warm.folder()}/python" -m annulus "$@"\n')
     program.chmod(0o755)
     paths = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT / "src")}
@@ -118,8 +118,8 @@ def test_a_block_that_is_not_run_says_why_and_names_tests_that_exist():
     assert len(reasons) == sum(len(re.findall(r"^ *<!-- not run: .+ -->$", read(name), re.M)) for name in TEXTS)
     for reason in reasons:
         assert all((ROOT / path).exists() for path in re.findall(r"tests/\w+\.py", reason)), reason
-    found = sum(len(re.findall(r"^ *```(?:sh|python)$", read(name), re.M)) for name in TEXTS)
-    assert found == len(BLOCKS)
+    count = sum(len(re.findall(r"^ *```(?:sh|python)$", read(name), re.M)) for name in TEXTS)
+    assert count == len(BLOCKS)
 
 
 def test_every_command_names_a_target_a_module_or_a_stage_that_exists():
@@ -152,21 +152,21 @@ def test_every_file_that_is_named_exists(name):
 
 
 def test_the_line_for_merges_settles_every_lock_and_metrics_file(tmp_path):
-    """DVC reads no pipeline, the main line's neither, while the lock of any study has conflict marks."""
+    """While the lock of any study has conflict marks, DVC reads no pipeline, not even the main line's."""
     [line] = re.findall(r"`(git checkout --ours .*?) && make check-locks`", read("stages/README.md"))
 
     def git(*words):
         return subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=tmp_path)
 
-    def committed(side):
+    def commit(side):
         for name in ("dvc.lock", "stages/law/dvc.lock", "metrics/main/knn.json", "stages/law/metrics/table.csv"):
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text(side)
         git("add", "-A"), git("commit", "-qm", side)
 
-    git("init", "-qb", "main"), committed("base")
-    git("checkout", "-qb", "theirs"), committed("theirs")
-    git("checkout", "-q", "main"), committed("ours")
+    git("init", "-qb", "main"), commit("base")
+    git("checkout", "-qb", "theirs"), commit("theirs")
+    git("checkout", "-q", "main"), commit("ours")
     assert git("merge", "-q", "theirs").returncode, "in conflict"
     subprocess.run(line, shell=True, check=True, cwd=tmp_path)
     assert {path.read_text() for path in tmp_path.rglob("*.*") if path.is_file() and ".git" not in path.parts} == {
@@ -272,11 +272,11 @@ def test_a_gain_is_bold_that_stands_with_all_gains_of_its_column(tmp_path):
         for a, (gain, half) in gains.items()
         for place, table in enumerate("xyz" if a == "far" else "x")
     ]
-    shown = "<!-- table here.csv: a, gain_percent; table = x -->\n"
+    instruction = "<!-- table here.csv: a, gain_percent; table = x -->\n"
 
     def bold(some):
         written(tmp_path, "here.csv", some)
-        return [line.split("|")[1].strip() for line in with_numbers(shown, tmp_path).splitlines() if "**" in line]
+        return [line.split("|")[1].strip() for line in with_numbers(instruction, tmp_path).splitlines() if "**" in line]
 
     assert bold(rows) == ["far", "near", "at the end"], "of three: 0.0067, 0.013, 0.05 are below 0.05 / 3, / 2, / 1"
     more = [{**rows[-2], "a": f"none {n}", "gain_percent": n / 10} for n in range(7)]
@@ -286,9 +286,9 @@ def test_a_gain_is_bold_that_stands_with_all_gains_of_its_column(tmp_path):
 
 
 def test_the_comparison_has_the_measured_numbers():
-    """README's rows are those of the file; whether its base is the committed main line is asked by .ci/published."""
-    (shown,) = re.findall(r"```\n(number .*?)```", read("README.md"), re.DOTALL)
-    assert set(shown.splitlines()) <= set(read("metrics/figures/comparison.txt").splitlines())
+    """README's rows are in the file. .ci/published checks that the file's base is the committed main line."""
+    (table,) = re.findall(r"```\n(number .*?)```", read("README.md"), re.DOTALL)
+    assert set(table.splitlines()) <= set(read("metrics/figures/comparison.txt").splitlines())
 
 
 def test_continuous_integration_refuses_a_comparison_of_another_main_line(tmp_path):

@@ -1,9 +1,9 @@
-"""The recipes of docs/add.md, each followed in a scratch copy: what it names is all that has to change.
+"""The recipes of docs/add.md, each followed in a scratch copy: only the files that it names have to change.
 
-A sampler, a bound, a view and a study are the page's own blocks; of the others this file has an example.
+A sampler, a bound, a view and a study are the page's own blocks. This file has an example of each other recipe.
 
-There the tests of lists, READMEs and parameters are green, also after a user's edits of params.yaml, and with a user's
-own numbers in metrics/ once `make tables` has run.
+In the copy the tests of lists, READMEs and parameters pass. They also pass after a user's edits of params.yaml, and
+with a user's own numbers in metrics/ once `make tables` has run.
 """
 
 import json
@@ -19,12 +19,12 @@ import warm
 from added import blocks_of, recipe_of
 from by_path import ROOT
 
-OF_LISTS = ["test_config*.py", "test_readme.py", "test_public.py", "test_pipeline.py", "test_pipeline_stage.py"]
-OF_LISTS += ["test_summary.py", "test_report_metrics.py"]
-OF_VALUES = ["test_studies_*.py", "test_study_cifar10.py", "test_views_patches.py"]
-OF_VALUES += ["test_export_hub.py", "test_diagnostics_picture.py", "test_training_loop.py", "test_training_setup.py"]
+LIST_TESTS = ["test_config*.py", "test_readme.py", "test_public.py", "test_pipeline.py", "test_pipeline_stage.py"]
+LIST_TESTS += ["test_summary.py", "test_report_metrics.py"]
+VALUE_TESTS = ["test_studies_*.py", "test_study_cifar10.py", "test_views_patches.py"]
+VALUE_TESTS += ["test_export_hub.py", "test_diagnostics_picture.py", "test_training_loop.py", "test_training_setup.py"]
 
-# Of each file its whole text, or what comes before the places that stand after >>>.
+# For each file its whole text, or after each >>> a place in the file and the lines to insert before it.
 SPLIT = {
     "params.yaml": ">>>  lab: {space\n  bgr: {space: bgr, sigma: null}",
     "src/annulus/views/spaces.py": '''>>>LEVEL = 1 / 510
@@ -179,7 +179,7 @@ def test_points_beside_their_means_are_right_and_one_beside_the_other_is_not_and
 """,
 }
 
-OF_A_PROJECT = [".dvc", ".dvcignore", "src", "dvc.yaml"]  # as the page's own lines copy them
+PROJECT_FILES = [".dvc", ".dvcignore", "src", "dvc.yaml"]  # as the page's own lines copy them
 
 HEADLINE = {
     "src/annulus/evals/headlines.py": """>>>    "linear_top1_percent"
@@ -205,11 +205,11 @@ EDITS = {
     r"^    temperature: 0.2 ": "    temperature: 0.07 ",
     r"^  shapes: .*": "  shapes: {image_size: 24, view_size: 24, validation_fraction: 0.1}",
 }
-MOST = {"sampler": 4, "bound": 4, "data set": 4, "evaluation": 6}  # files; of the others three
+MOST = {"sampler": 4, "bound": 4, "data set": 4, "evaluation": 6}  # files; three for each other recipe
 
 
 def changed(text, change):
-    """A text with what each part of a change inserts before its place."""
+    """Returns a text in which each part of a change is inserted before its place."""
     for part in change.split(">>>")[1:]:
         place, inserted = part.split("\n", 1)
         inserted = inserted.removesuffix("\n")
@@ -218,8 +218,8 @@ def changed(text, change):
     return text
 
 
-def other_numbers(folder):
-    """What `make repro` leaves with other seeds, or in digits on another processor, and then `make tables`."""
+def write_other_numbers(folder):
+    """Writes numbers as of `make repro` with other seeds or on another processor, then runs `make tables`' program."""
     summary = folder / "metrics/summary.csv"
     head, *rows = summary.read_text().splitlines()
     moved = [re.sub(r"(?<=\d\.)\d", lambda digit: str(9 - int(digit[0])), row) for row in rows]
@@ -227,8 +227,8 @@ def other_numbers(folder):
     summary.write_text("\n".join([head, *moved, ""]))
     for name in ("knn", "linear", "pretrain", "diagnostics"):
         path = folder / f"metrics/main/{name}.json"
-        of_seeds = json.loads(path.read_text()).values()
-        path.write_text(json.dumps({str(seed): numbers for seed, numbers in enumerate(of_seeds, start=5)}))
+        seed_numbers = json.loads(path.read_text()).values()
+        path.write_text(json.dumps({str(seed): numbers for seed, numbers in enumerate(seed_numbers, start=5)}))
     before = (folder / "metrics/RESULTS.md").read_text()
     own = os.environ | {"PYTHONPATH": str(folder / "src")}
     subprocess.run(
@@ -238,7 +238,7 @@ def other_numbers(folder):
 
 
 def follow(name, folder):
-    """Change what a recipe names, or what a user edits, in a scratch copy; the names of its own tests."""
+    """Applies a recipe or a user's edits to a scratch copy and returns the recipe's own test files."""
     if name == "edits":
         before = text = (folder / "params.yaml").read_text()
         for place, value in EDITS.items():
@@ -247,10 +247,10 @@ def follow(name, folder):
         (folder / "params.yaml").write_text(text)
         return []
     if name == "numbers":
-        other_numbers(folder)
+        write_other_numbers(folder)
         return []
     if name == "study":
-        archive = subprocess.check_output(["git", "archive", "HEAD:stages/strength", *OF_A_PROJECT], cwd=ROOT)
+        archive = subprocess.check_output(["git", "archive", "HEAD:stages/strength", *PROJECT_FILES], cwd=ROOT)
         (folder / "stages/temperatures").mkdir()
         subprocess.run(["tar", "x", "-C", folder / "stages/temperatures"], input=archive, check=True)
     for block in WHOLE.get(name, []):
@@ -261,16 +261,16 @@ def follow(name, folder):
         path.parent.mkdir(exist_ok=True)
         there = path.read_text() if path.exists() else ""
         path.write_text(changed(there, change) if change.startswith(">>>") else f"{there}{change}".lstrip())
-    return [file.removeprefix("tests/") for file in files_of(name) if file.startswith("tests/")]
+    return [file.removeprefix("tests/") for file in recipe_files(name) if file.startswith("tests/")]
 
 
-def files_of(name):
-    """The files that a recipe touches."""
+def recipe_files(name):
+    """Files that a recipe touches."""
     return list(FOLLOWED[name]) if name in FOLLOWED else list(dict.fromkeys(block.path for block in WHOLE[name]))
 
 
 def scratch(folder):
-    """A copy of the checkout, with the bytecode that fits: a file's time is part of it."""
+    """Copies the checkout with its bytecode and with file times, which bytecode must match."""
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     names = [Path(name) for name in subprocess.check_output(listed, cwd=ROOT, text=True).split("\0") if name]
     folders = {name.parent / "__pycache__" for name in names if name.suffix == ".py"}
@@ -279,21 +279,21 @@ def scratch(folder):
         if (ROOT / name).is_file() or (ROOT / name).is_symlink():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
-    for words in (["init", "-q"], ["add", "-A"]):  # a test asks git for all documents
+    for words in (["init", "-q"], ["add", "-A"]):  # a test lists all documents by git
         subprocess.run(["git", *words], cwd=folder, check=True)
     return folder
 
 
-# The tests' own Python is the usual one: some look at how it starts. What a kill leaves is no list and no stated value.
+# sys.executable is the usual Python, since some tests check how it starts.
 TESTS = f"import sys, pytest; sys.executable = {sys.executable!r}; sys.exit(pytest.main(sys.argv[1:]))"
 
-# What several processes do is of no list and no value: the same files train the same settings in one process too.
+# Tests of kills and of several processes depend on no list and no value: one process trains the same settings.
 ONE_PROCESS = "not kill and not worker and not another_process"
 
 
-def red_tests(folder, asked):
-    """Of the files, or tests by name, that are in a scratch copy: those that fail, and what pytest says."""
-    parts = [(folder / file, name, test) for test in sorted(asked) for file, _, name in [test.partition("::")]]
+def red_tests(folder, tests):
+    """Returns the failing ones of the test files and tests that a scratch copy has, and pytest's output."""
+    parts = [(folder / file, name, test) for test in sorted(tests) for file, _, name in [test.partition("::")]]
     there = [test for path, name, test in parts if path.exists() and f"def {name}" in path.read_text()]
     if not there:  # pytest would run all
         return set(), ""
@@ -302,52 +302,52 @@ def red_tests(folder, asked):
         **{"cwd": folder, "capture_output": True, "text": True},
         env=os.environ | {"PYTHONPATH": str(folder / "src"), warm.SHARED: str(warm.folder())},
     )
-    said = done.stdout + done.stderr
-    red = set(re.findall(r"^(?:FAILED|ERROR) (tests/\w+\.py(?:::\w+)?)", said, re.MULTILINE))
-    assert red or done.returncode == 0, said
-    return red, said
+    output = done.stdout + done.stderr
+    red = set(re.findall(r"^(?:FAILED|ERROR) (tests/\w+\.py(?:::\w+)?)", output, re.MULTILINE))
+    assert red or done.returncode == 0, output
+    return red, output
 
 
 @pytest.mark.parametrize("name", FOLLOWED)
 def test_a_recipe_names_every_file_that_it_touches(name):
     steps = re.findall(r"^(\d)\. ", recipe_of(name), re.MULTILINE)
-    assert steps == [str(step + 1) for step in range(len(files_of(name)))]
+    assert steps == [str(step + 1) for step in range(len(recipe_files(name)))]
     known = [each.replace("NAME", r"\w+") for each in re.findall(r"`([\w/.]+\.(?:py|yaml|md))`", recipe_of(name))]
-    for file in files_of(name):
+    for file in recipe_files(name):
         assert any(re.fullmatch(each, file) for each in known), file
 
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_touches_few_files(name):
-    assert 0 < len(files_of(name)) <= MOST.get(name, 3)
+    assert 0 < len(recipe_files(name)) <= MOST.get(name, 3)
 
 
 @pytest.mark.parametrize("name", WHOLE)
 def test_a_whole_example_is_under_fifteen_lines_of_code_and_its_test_too(name):
-    of_tests = [block.lines for block in WHOLE[name] if block.path.startswith("tests/")]
-    of_code = [block.lines for block in WHOLE[name] if block.path.endswith(".py")]  # params.yaml holds settings
-    assert all(lines < 15 for lines in (*of_tests, sum(of_code) - sum(of_tests)))
-    assert len(of_tests) == (name != "study")
+    test_lines = [block.lines for block in WHOLE[name] if block.path.startswith("tests/")]
+    code_lines = [block.lines for block in WHOLE[name] if block.path.endswith(".py")]  # params.yaml holds settings
+    assert all(lines < 15 for lines in (*test_lines, sum(code_lines) - sum(test_lines)))
+    assert len(test_lines) == (name != "study")
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_recipes_and_a_user_s_edits_turn_no_test_of_lists_readmes_params_and_stated_values_red(tmp_path):
-    """All in one copy; where a test is red, each in a copy of its own, for the name of the one that is wrong."""
+    """All recipes go into one copy. If a test fails there, each goes into its own copy, to name the wrong one."""
     together = scratch(tmp_path / "all")
     own = [test for name in (*RECIPES, "edits", "numbers") for test in follow(name, together)]
-    named = {path for name in (*OF_LISTS, *OF_VALUES, *own) for path in (together / "tests").glob(name)}
-    red, said = red_tests(together, [path.relative_to(together).as_posix() for path in named])
+    named = {path for name in (*LIST_TESTS, *VALUE_TESTS, *own) for path in (together / "tests").glob(name)}
+    red, output = red_tests(together, [path.relative_to(together).as_posix() for path in named])
     if red:
         guilty = []
         for name in (*RECIPES, "edits", "numbers"):
             alone = scratch(tmp_path / name)
             follow(name, alone)
             guilty += [name] if red_tests(alone, red)[0] else []
-        pytest.fail(f"{', '.join(guilty) or 'only all together'} turn {', '.join(sorted(red))} red:\n{said}")
+        pytest.fail(f"{', '.join(guilty) or 'only all together'} turn {', '.join(sorted(red))} red:\n{output}")
 
 
 def test_only_tests_of_the_file_itself_read_params_yaml():
-    of_the_file = {"stated.py", "test_recipes.py", "test_sources.py"}
+    readers = {"stated.py", "test_recipes.py", "test_sources.py"}
     for path in (ROOT / "tests").glob("*.py"):
-        assert path.name in of_the_file or 'ROOT / "params.yaml"' not in path.read_text(), path
+        assert path.name in readers or 'ROOT / "params.yaml"' not in path.read_text(), path

@@ -41,7 +41,7 @@ def checkout(tmp_path, monkeypatch):
 
 
 def start(work):
-    """Another process that does `work(pipe)` with one thread, and the other end of the pipe."""
+    """Starts another process, which runs `work(pipe)` in one thread; returns it and the other end of the pipe."""
     fork = get_context("fork")
     ours, theirs = fork.Pipe()
     process = fork.Process(target=work, args=(theirs,))
@@ -122,7 +122,7 @@ def test_a_state_that_is_forgotten_and_a_block_without_one_leave_nothing(checkou
 
 
 def test_a_state_that_was_let_go_serves_the_same_computation_until_another_stage_ends(checkout):
-    """DVC keeps the outputs after the stage has ended, and may fail: it then runs the stage again."""
+    """DVC keeps the outputs after the stage has ended. If that fails, it runs the stage again."""
     for key in (KEY, {"other": 1}):
         with Checkpoint("pretrain", key) as checkpoint:
             checkpoint.save({"epoch": 3})
@@ -178,7 +178,7 @@ def test_any_other_key_or_stage_never_sees_the_state_nor_does_another_torch_or_f
     (images / "train").write_bytes(b"2")
     for change in (
         {"params": params | {"seed": 1}},
-        {"params": params | {"schedules.${schedule}": ConstantSchedule()}},  # both hold nothing
+        {"params": params | {"schedules.${schedule}": ConstantSchedule()}},  # neither has fields
         {"code": {"a.py": "2"}},
         {"images": hash_files(images)},
     ):
@@ -258,7 +258,7 @@ def test_a_look_whether_anybody_computes_keeps_nobody_off(monkeypatch):
 
 
 def test_a_file_system_without_locks_is_named_with_the_way_out(monkeypatch):
-    """As Lustre is where nobody has asked for them."""
+    """Lustre is such a file system unless it is mounted with `flock`."""
 
     def refuse(lock, operation):
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
@@ -272,7 +272,7 @@ def test_a_file_system_without_locks_is_named_with_the_way_out(monkeypatch):
 
 @pytest.mark.parametrize("again", [False, True])
 def test_a_lock_on_a_file_that_was_removed_since_is_taken_again(monkeypatch, again):
-    """The holder before ends between the opening of the lock and the locking."""
+    """The previous holder ends after the lock file is opened and before it is locked."""
     checkpoint, flock, calls = Checkpoint("pretrain", KEY), fcntl.flock, []
 
     def late(lock, operation):
@@ -310,19 +310,19 @@ def test_a_process_killed_while_saving_leaves_the_last_whole_state():
         process.join()
         (Checkpoint("pretrain", KEY).folder / ".state.pt.half").touch()
         with Checkpoint("pretrain", KEY) as checkpoint:
-            found = checkpoint.load()
+            last_state = checkpoint.load()
             assert not list(checkpoint.folder.glob(".*"))  # the half-written file is gone
             assert (checkpoint.folder / "lock").read_text().split()[0] == str(os.getpid())
-        assert found["step"] >= last + saves
-        assert all((tensor == found["step"]).all() for tensor in found["tensors"])
-        last = found["step"]
+        assert last_state["step"] >= last + saves
+        assert all((tensor == last_state["step"]).all() for tensor in last_state["tensors"])
+        last = last_state["step"]
 
 
 def test_a_damaged_state_is_ignored_with_a_warning(caplog):
     with Checkpoint("pretrain", KEY) as checkpoint:
         checkpoint.save({"rows": torch.zeros(1000)})
         content = checkpoint.state.read_bytes()
-        # Cut short; one bit, which torch.load would take.
+        # A truncated file, and one changed bit, which torch.load would accept.
         for damaged in (content[:-100], content[:2000] + bytes([content[2000] ^ 1]) + content[2001:]):
             checkpoint.state.write_bytes(damaged)
             assert checkpoint.load() is None

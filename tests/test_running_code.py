@@ -1,4 +1,4 @@
-"""The code of a computation is found in the source: the same for every process, without what it does not reach."""
+"""A computation's code is read from the source: the same in every process, without files that it does not reach."""
 
 import ast
 import re
@@ -115,7 +115,7 @@ if TYPE_CHECKING:
 
 
 def test_imports_and_docstrings_are_those_of_the_syntax_tree(tmp_path):
-    """In every file here, and in all forms of a statement."""
+    """The test reads every file here and all forms of an import statement."""
     (tmp_path / "forms.py").write_text(FORMS)
     for file in [tmp_path / "forms.py", *OUR_FILES]:
         tree, names = ast.parse(file.read_bytes()), []
@@ -127,15 +127,15 @@ def test_imports_and_docstrings_are_those_of_the_syntax_tree(tmp_path):
                 names += [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom):
                 names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-        found, plain = set(_imported_by(file)), {path for name in names for path in _files_of(name)}
-        assert {path for path in found if path.suffix == ".py"} == plain, file
-        assert {path.with_suffix(".py") for path in found} == plain, "each table of names stands beside its package"
+        paths, plain = set(_imported_by(file)), {path for name in names for path in _files_of(name)}
+        assert {path for path in paths if path.suffix == ".py"} == plain, file
+        assert {path.with_suffix(".py") for path in paths} == plain, "each table of names stands beside its package"
         only = all(isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in tree.body)
         assert is_docstring(file) == only, file
     expected = {"negatives/ranks", "errors", "evals/headlines", "evals/knn", "evals/linear"}
     expected |= {"__init__", *(f"{room}/__init__" for room in ("negatives", "files", "evals"))}
-    found = {path.relative_to(LIBRARY) for path in _imported_by(tmp_path / "forms.py")}
-    assert {str(path.with_suffix("")) for path in found} == expected
+    paths = {path.relative_to(LIBRARY) for path in _imported_by(tmp_path / "forms.py")}
+    assert {str(path.with_suffix("")) for path in paths} == expected
     chosen = {path.relative_to(LIBRARY) for path in _imported_by(tmp_path / "forms.py", chosen=True)}
     assert {str(path.with_suffix("")) for path in chosen} == expected - {
         "__init__",
@@ -144,14 +144,14 @@ def test_imports_and_docstrings_are_those_of_the_syntax_tree(tmp_path):
     }
 
 
-def reexported(file: Path) -> list[str]:
-    """What a file imports from a package that does not define it, but has it from another file."""
-    found = []
+def reexports(file: Path) -> list[str]:
+    """Names that a file imports from a package although another file defines them."""
+    imports = []
     for node in ast.walk(ast.parse(file.read_bytes())):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
         if isinstance(node, ast.ImportFrom):
             last = {name: _files_of(f"{node.module}.{name}")[-1:] for name in names}
-            found += [
+            imports += [
                 f"{node.module}.{name}"
                 for name, files in last.items()
                 for package in files
@@ -159,21 +159,21 @@ def reexported(file: Path) -> list[str]:
                 and not re.search(rf"^{name} = ", package.read_text(), re.M)
             ]
         else:
-            found += [name for name in names if name in ("annulus", "annulus_lab")]
-    return found
+            imports += [name for name in names if name in ("annulus", "annulus_lab")]
+    return imports
 
 
 # The version of the command, and the page of all public names.
-OF_THE_PACKAGE = {"src/annulus/__main__.py": ["annulus"], "src/annulus_lab/report/public_page.py": ["annulus"]}
+PACKAGE_IMPORTS = {"src/annulus/__main__.py": ["annulus"], "src/annulus_lab/report/public_page.py": ["annulus"]}
 
 
 def test_our_own_code_imports_a_name_from_the_file_that_defines_it(tmp_path):
-    """Else a run depended on all public names of a package: on moco.py while ir is selected."""
-    found = {file.relative_to(ROOT).as_posix(): reexported(file) for file in OUR_FILES if file.name != "__init__.py"}
-    assert {file: names for file, names in found.items() if names} == OF_THE_PACKAGE
+    """Otherwise a run would depend on all public names of a package: on moco.py while ir is selected."""
+    imports = {file.relative_to(ROOT).as_posix(): reexports(file) for file in OUR_FILES if file.name != "__init__.py"}
+    assert {file: names for file, names in imports.items() if names} == PACKAGE_IMPORTS
     wrong = "from annulus.bounds import BOUNDS, InfoNCE, la\nimport annulus\nfrom annulus import MoCo, errors\n"
     (tmp_path / "wrong.py").write_text(f"{wrong}import annulus.bounds.la\n")
-    assert reexported(tmp_path / "wrong.py") == ["annulus.bounds.InfoNCE", "annulus", "annulus.MoCo"]
+    assert reexports(tmp_path / "wrong.py") == ["annulus.bounds.InfoNCE", "annulus", "annulus.MoCo"]
 
 
 PACKAGES = sorted(path for house in OURS for path in house.rglob("__init__.py") if path.parent not in OURS)
@@ -181,7 +181,7 @@ PACKAGES = sorted(path for house in OURS for path in house.rglob("__init__.py") 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.parent.name)
 def test_a_package_only_names_what_its_files_define(package):
-    """Else a run would not see an edit of it."""
+    """Otherwise a run would not see an edit of the package."""
     name = ".".join(package.parent.relative_to(LIBRARY.parent).parts)
     for statement in ast.parse(package.read_bytes()).body[1:]:
         if isinstance(statement, ast.ImportFrom):
@@ -190,9 +190,9 @@ def test_a_package_only_names_what_its_files_define(package):
             assert ast.unparse(statement).startswith("require(__name__, None, ")
         elif ast.unparse(statement) != "__all__, __getattr__, __dir__ = late(__name__)":
             assert isinstance(statement, ast.Assign), ast.unparse(statement)
-            of = (ast.Name, ast.Constant, ast.List, ast.Dict, ast.Load, ast.Store)
+            allowed = (ast.Name, ast.Constant, ast.List, ast.Dict, ast.Load, ast.Store)
             assert all(
-                isinstance(node, of) for value in [*statement.targets, statement.value] for node in ast.walk(value)
+                isinstance(node, allowed) for value in [*statement.targets, statement.value] for node in ast.walk(value)
             )
 
 
@@ -214,14 +214,16 @@ def test_of_what_can_be_chosen_a_run_s_code_is_what_it_chose_with_all_that_is_im
             "annulus/encoders/shuffled_batchnorm.py",
         },
     }
-    found = {change: code.hashes(variant(0, dict([change] if change else []))) for change in expected}
+    hashes = {change: code.hashes(variant(0, dict([change] if change else []))) for change in expected}
     for change, files in expected.items():
-        assert files <= found[change].keys()
-        assert found[change].items() <= every.items()
-        assert {"annulus/training/loop.py", "annulus/methods/contrast.py", "annulus/negatives/by_rank.py"} <= found[
+        assert files <= hashes[change].keys()
+        assert hashes[change].items() <= every.items()
+        assert {"annulus/training/loop.py", "annulus/methods/contrast.py", "annulus/negatives/by_rank.py"} <= hashes[
             change
         ].keys()
-        assert not {f"annulus/{room}/__init__.py" for room in ("bounds", "methods", "negatives")} & found[change].keys()
+        assert (
+            not {f"annulus/{room}/__init__.py" for room in ("bounds", "methods", "negatives")} & hashes[change].keys()
+        )
     for method in METHODS:  # the class of the settings, and the method's own
         run = variant(0, {"method": method}).run
         for kind in (type(run.method), run.method.method):
@@ -234,9 +236,9 @@ def test_of_what_can_be_chosen_a_run_s_code_is_what_it_chose_with_all_that_is_im
             "annulus/methods/pirl.py",
             "annulus/negatives/by_weight.py",
         }
-        & found[()].keys()
+        & hashes[()].keys()
     )
-    assert set().union(*found.values()) < every.keys()
+    assert set().union(*hashes.values()) < every.keys()
     (tmp_path / "whole.py").write_text("from annulus import bounds\nfrom annulus.negatives import SAMPLERS, cave\n")
     whole = hash_code(tmp_path / "whole.py", [])
     assert {
@@ -254,14 +256,14 @@ def test_of_what_can_be_chosen_a_run_s_code_is_what_it_chose_with_all_that_is_im
 
 
 def test_a_run_s_code_has_all_five_choices_and_is_read_once(monkeypatch):
-    """Each may be of one's own, in a file that nothing else imports; an edit while runs wait is too late."""
-    asked = []
-    monkeypatch.setattr(runs, "hash_code", lambda file, chosen: asked.append(chosen) or {"edit": str(len(asked))})
+    """Each may be a user's own, in a file that nothing else imports. An edit while runs wait is not read."""
+    calls = []
+    monkeypatch.setattr(runs, "hash_code", lambda file, chosen: calls.append(chosen) or {"edit": str(len(calls))})
     code, run = TrialCode(), variant(0, {"sampler": "ring", "anneal": "step", "neighbours": "s"})
     assert [code.hashes(run), code.hashes(run)] == [{"edit": "1"}, {"edit": "1"}]
     chosen = run.run
     for choice in (chosen.method, chosen.bound, chosen.sampler, chosen.neighbours, chosen.annealing):
-        assert type(choice) in asked[0]
+        assert type(choice) in calls[0]
 
 
 DOTS = """import annulus as lab
@@ -283,14 +285,14 @@ TAKEN = {
 }
 
 
-@pytest.mark.parametrize(("source", "of"), TAKEN.items())
-def test_a_file_that_imports_a_package_depends_on_all_its_public_names_at_once_or_late(tmp_path, source, of):
-    """As a sampler or bound of one's own imports it, which follows the examples in `help`."""
+@pytest.mark.parametrize(("source", "expected"), TAKEN.items())
+def test_a_file_that_imports_a_package_depends_on_all_its_public_names_at_once_or_late(tmp_path, source, expected):
+    """A user's own sampler or bound imports the package so, after the examples in `help`."""
     (tmp_path / "own.py").write_text(source)
-    reached, others = ({f"annulus/{name}.py" for name in names} for names in of)
-    found = hash_code(tmp_path / "own.py", []).keys()
-    assert reached <= found
-    assert not others & found
+    reached, others = ({f"annulus/{name}.py" for name in names} for names in expected)
+    files = hash_code(tmp_path / "own.py", []).keys()
+    assert reached <= files
+    assert not others & files
 
 
 def test_the_file_of_every_public_name_counts_where_a_file_imports_annulus(tmp_path):
@@ -319,5 +321,5 @@ def test_what_happens_to_be_imported_does_not_count():
         assert f"- src/{room}\n" in stage, "what a run depends on, its stage declares"
     assert {f"annulus/{room}" for room in ("training", "methods", "views", "evals")} <= rooms
     assert not {"annulus_lab/report", "annulus/datasets"} & rooms
-    of_tables = {f"annulus_lab/studies/shared/{name}.py" for name in ("outcomes", "papers")}
-    assert not (of_tables | {"annulus/evals/intervals.py"}) & hash_trial().keys()
+    table_files = {f"annulus_lab/studies/shared/{name}.py" for name in ("outcomes", "papers")}
+    assert not (table_files | {"annulus/evals/intervals.py"}) & hash_trial().keys()

@@ -1,4 +1,4 @@
-"""A script in several processes of its own: how many, their environment, their end."""
+"""A script in several processes: their number, environment and end."""
 
 import os
 import signal
@@ -27,14 +27,14 @@ while len(list(Path(sys.argv[1]).glob("[0-9]"))) < int(os.environ["WORLD_SIZE"])
 
 @pytest.fixture
 def alone(monkeypatch):
-    """An environment of no other processes, and four cores."""
+    """Environment without other processes, and four cores."""
     for name in ("WORLD_SIZE", "ANNULUS_PROCESSES", module.LAUNCHER):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(module, "cores", lambda: 4)
 
 
 def start(folder: Path, then: str, count: int = 2) -> subprocess.Popen:
-    """A script that writes down each of its processes and goes on as told."""
+    """Starts a script that records each of its processes and then runs `then`."""
     path = folder / "script.py"
     path.write_text(SCRIPT + then)
     environment = {**os.environ, "ANNULUS_PROCESSES": str(count), "PYTHONPATH": str(Path(module.__file__).parents[2])}
@@ -43,16 +43,16 @@ def start(folder: Path, then: str, count: int = 2) -> subprocess.Popen:
 
 
 def pids(folder: Path, count: int = 2) -> list[int]:
-    """The script's processes, once all have begun."""
+    """Waits until all processes of the script have begun and returns their ids."""
     while not all((folder / str(rank)).exists() and (folder / str(rank)).read_text() for rank in range(count)):
         time.sleep(0.01)
-    found = [(folder / str(rank)).read_text().split() for rank in range(count)]
-    assert {size for _, size in found} == {str(count)}
-    return [int(pid) for pid, _ in found]
+    records = [(folder / str(rank)).read_text().split() for rank in range(count)]
+    assert {size for _, size in records} == {str(count)}
+    return [int(pid) for pid, _ in records]
 
 
-def gone(pid: int) -> bool:
-    """Waits until a process has ended, or is a child whose end was not asked for yet."""
+def ends(pid: int) -> bool:
+    """Waits until a process has ended or is a zombie, and returns True."""
     status = Path(f"/proc/{pid}/status")
     with suppress(FileNotFoundError, ProcessLookupError):
         while "State:\tZ" not in status.read_text(encoding="utf-8"):
@@ -90,16 +90,16 @@ def test_another_number_than_of_cores_is_refused(processes, alone, monkeypatch):
 )
 def test_all_end_when_one_fails_and_their_status_is_the_script_s(then, status, words, tmp_path):
     with start(tmp_path, then) as script:
-        found = pids(tmp_path)
+        processes = pids(tmp_path)
         _, errors = script.communicate()
     assert script.returncode == status
     assert words in errors
-    assert all(map(gone, found))
+    assert all(map(ends, processes))
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_all_end_with_the_process_that_started_them(how, tmp_path):
     with start(tmp_path, "time.sleep(100)") as script:
-        found = pids(tmp_path)
+        processes = pids(tmp_path)
         script.send_signal(how)
-        assert all(map(gone, found))
+        assert all(map(ends, processes))

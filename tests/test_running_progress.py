@@ -1,4 +1,4 @@
-"""What is shown of runs: bars on a terminal, elsewhere a line a minute."""
+"""Progress of runs: bars on a terminal, elsewhere a line a minute."""
 
 import logging
 import os
@@ -21,7 +21,7 @@ def clock(monkeypatch):
 
 
 def test_elsewhere_than_on_a_terminal_a_run_says_a_line_a_minute_and_one_at_its_end(clock, caplog):
-    """A run that goes on counts the images that it has seen since."""
+    """A run that continues counts only the images since it continued."""
     display = Display()
     with caplog.at_level(logging.INFO, logger="annulus"):
         for clock[0] in range(0, 181, 20):
@@ -37,7 +37,7 @@ def test_elsewhere_than_on_a_terminal_a_run_says_a_line_a_minute_and_one_at_its_
 
 
 def test_of_several_runs_the_time_that_is_left_for_all_is_told(clock, caplog):
-    """The first run goes on at a half: what was done before took no time here. Two of four have not begun."""
+    """The first run continues at half, and its earlier images took no time here. Two of four runs have not begun."""
     display = Display(4)
     with caplog.at_level(logging.INFO, logger="annulus"):
         for clock[0] in (0, 60):
@@ -68,7 +68,7 @@ def test_on_a_terminal_each_run_has_a_bar_until_its_end(monkeypatch, capsys):
 
 
 def test_where_the_terminal_is_gone_since_a_line_goes_to_the_log(monkeypatch, caplog):
-    """After `disown`, say: a write to it would end the run, or the thread that workers wait for."""
+    """After `disown`, for example, a write to it would end the run, or the thread that workers wait for."""
     ours, terminal = os.openpty()
     stderr = os.fdopen(terminal, "w")
     monkeypatch.setattr(sys, "stderr", stderr)
@@ -101,14 +101,14 @@ def test_a_run_that_fails_leaves_no_bar(monkeypatch):
 
 
 def test_a_run_is_asked_for_words_only_where_they_are_shown(clock, monkeypatch):
-    sent, asked = [], []
+    sent, calls = [], []
     monkeypatch.setattr(progress, "_send", sent.append)
     progress.rename("seed 3")
     for second in (0.0, 1.0, 7.0, 8.0):
         clock[0] = second
-        progress.report(int(second), 9, lambda: asked.append(1) or "said")
+        progress.report(int(second), 9, lambda: calls.append(1) or "said")
     progress.report(9, 9, lambda: "said", ended=True)
     progress.say("a line")
     assert [message.done for message in sent[:-1]] == [0, 7, 9]
-    assert len(asked) == 2
+    assert len(calls) == 2
     assert sent[-1] == Line("seed 3", "a line", logging.INFO)

@@ -1,4 +1,4 @@
-"""Several computations at a time: their order, their mistakes, their one core; pieces of a stage that was stopped."""
+"""Parallel computations: their order, errors and cores; and the pieces of a stopped stage."""
 
 import errno
 import itertools
@@ -28,13 +28,13 @@ from annulus.running.workers import ResumableTasks, map_processes, map_seeds
 
 @pytest.fixture(autouse=True)
 def cores(empty_checkout, monkeypatch):
-    """Sets how many cores there are."""
+    """Function that sets the number of cores."""
     return lambda count: monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(count)))
 
 
 @pytest.fixture
 def long_tmpdir(tmp_path, monkeypatch):
-    """A folder for temporary files in which no socket has room for its path."""
+    """A folder for temporary files whose path is too long for a socket."""
     folder = tmp_path / ("x" * 115)
     folder.mkdir()
     monkeypatch.setenv("TMPDIR", str(folder))
@@ -42,7 +42,7 @@ def long_tmpdir(tmp_path, monkeypatch):
     monkeypatch.setitem(current_process()._config, "tempdir", None)
 
 
-# --- what is computed: functions of this module, so that a worker can be told which --------------------
+# --- computations: functions of this module, so that a worker can import them by name ------------------
 
 
 def wait_for(pattern: str, count: int) -> None:
@@ -67,19 +67,19 @@ def total(item: int) -> float:
     return torch.full((2_000_000,), float(item)).exp().sum().item()
 
 
-def threads_and_total(of: torch.Tensor, item: int) -> tuple[tuple[int, int, int, int], torch.Tensor]:
-    return threads(item), of + total(item)
+def threads_and_total(base: torch.Tensor, item: int) -> tuple[tuple[int, int, int, int], torch.Tensor]:
+    return threads(item), base + total(item)
 
 
 def meet(workers: int) -> int:
-    """Waits until so many workers compute at a time."""
+    """Waits until `workers` workers compute at a time."""
     Path(f"here-{os.getpid()}").touch()
     wait_for("here-*", workers)
     return os.getpid()
 
 
 def talk(item: int) -> None:
-    """Tells how far it is, and what any item would say."""
+    """Reports progress and logs lines, some of them the same for every item."""
     logging.getLogger("annulus").warning("WARNING: of every item")
     logging.getLogger("annulus").info("too much")
     progress.say(f"line of {item}")
@@ -94,7 +94,7 @@ def visible_gpus(item: int) -> tuple[str, int]:
 
 
 def interrupts(item: int) -> tuple[list[signal.Handlers], set[signal.Signals]]:
-    """What each does here, and those that wait."""
+    """Handlers of the interrupt signals in this process, and the blocked ones."""
     each = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
     return each, module.INTERRUPTS & signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
@@ -106,7 +106,7 @@ def refuse_odd(item: int) -> int:
 
 
 def piece(settings, key) -> dict:
-    """Writes down that it began; at key 2 it fails where a file `fails` is, and is killed where a file `killed` is."""
+    """Records that it began. At key 2 it fails if a file `fails` exists, and is killed if a file `killed` exists."""
     with Path("begun").open("a", encoding="utf-8") as file:
         file.write(f"{key}\n")
     if Path("fails").exists() and key == 2:
@@ -121,7 +121,7 @@ def within(settings, key) -> Checkpoint:
 
 
 def in_two(settings, key) -> dict:
-    """Keeps where it stands, as a training does."""
+    """Saves a state of its own, as a training does."""
     with within(settings, key) as checkpoint:
         checkpoint.save({"step": 1})
     return {"key": key}
@@ -143,7 +143,7 @@ def slow_once(settings, key) -> dict:
 
 
 def side_by_side(settings, key) -> dict:
-    """Begins where two processes compute, and goes on to a piece that neither has begun."""
+    """Records that it began. Keys 0 and 1 last until a second process has to wait."""
     piece(settings, key)
     if key < 2:
         wait_for("second", 1)
@@ -152,7 +152,7 @@ def side_by_side(settings, key) -> dict:
 
 
 def begun() -> list[str]:
-    """The pieces that were begun since this was last asked."""
+    """Pieces that were begun since the last call."""
     lines = Path("begun").read_text(encoding="utf-8").splitlines() if Path("begun").exists() else []
     Path("begun").unlink(missing_ok=True)
     return lines
@@ -175,13 +175,15 @@ def test_a_worker_has_one_thread_says_only_warnings_and_leaves_the_stage_its_own
     logging.getLogger("annulus").setLevel(logging.INFO)
     torch.set_num_threads(2)
     faiss.omp_set_num_threads(2)
-    found, here = list(map_processes(threads, [0, 1])), threads(0)
+    results, here = list(map_processes(threads, [0, 1])), threads(0)
     torch.set_num_threads(1)
     faiss.omp_set_num_threads(1)
     logging.getLogger("annulus").setLevel(logging.NOTSET)
     assert here == (2, 2, os.getpid(), logging.INFO)
-    assert {(of_torch, of_faiss, level) for of_torch, of_faiss, _, level in found} == {(1, 1, logging.WARNING)}
-    assert os.getpid() not in {process for _, _, process, _ in found}
+    assert {(torch_threads, faiss_threads, level) for torch_threads, faiss_threads, _, level in results} == {
+        (1, 1, logging.WARNING)
+    }
+    assert os.getpid() not in {process for _, _, process, _ in results}
 
 
 def test_what_workers_say_comes_under_their_names_and_a_warning_once(cores, caplog):
@@ -189,13 +191,13 @@ def test_what_workers_say_comes_under_their_names_and_a_warning_once(cores, capl
     with caplog.at_level(logging.INFO, logger="annulus"):
         list(map_processes(talk, [0, 1], names=["seed 0", "seed 1"]))
     assert caplog.messages.count("WARNING: of every item") == 1
-    said = [message.split(" images/s")[0].rstrip("0123456789,.") for message in caplog.messages]
+    lines = [message.split(" images/s")[0].rstrip("0123456789,.") for message in caplog.messages]
     expected = ["seed 0: item 0, ", "seed 0: line of ", "seed 1: item 1, ", "seed 1: line of "]
-    assert sorted(one for one in said if "WARNING" not in one) == expected
+    assert sorted(one for one in lines if "WARNING" not in one) == expected
 
 
 def test_a_warning_of_a_worker_is_one_line_on_stderr(cores, capfd, monkeypatch):
-    """A stage's own handler comes with the fork."""
+    """A forked worker inherits the stage's own handler."""
     cores(2)
     monkeypatch.setattr(logging.root, "handlers", [logging.StreamHandler(sys.stderr)])
     list(map_processes(talk, [0, 1], names=["seed 0", "seed 1"]))
@@ -204,47 +206,47 @@ def test_a_warning_of_a_worker_is_one_line_on_stderr(cores, capfd, monkeypatch):
 
 @pytest.mark.slow
 def test_on_gpus_each_worker_has_its_own_and_on_one_items_come_one_after_the_other_here(monkeypatch):
-    """Of two that this machine need not have: no worker starts CUDA."""
+    """The machine need not have the two GPUs: no worker starts CUDA."""
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    found = list(map_processes(visible_gpus, [0, 1, 2, 3], device=torch.device("cuda")))
-    assert [item for _, item in found] == [0, 1, 2, 3]
-    assert {gpu for gpu, _ in found} == {"0", "1"}
+    results = list(map_processes(visible_gpus, [0, 1, 2, 3], device=torch.device("cuda")))
+    assert [item for _, item in results] == [0, 1, 2, 3]
+    assert {gpu for gpu, _ in results} == {"0", "1"}
     for met in Path().glob("here-*"):
         met.unlink()
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3, GPU-5e,7")  # torch sees two of them
-    found = list(map_processes(visible_gpus, [0, 1], device=torch.device("cuda")))
-    assert {gpu for gpu, _ in found} == {"3", "GPU-5e"}
+    results = list(map_processes(visible_gpus, [0, 1], device=torch.device("cuda")))
+    assert {gpu for gpu, _ in results} == {"3", "GPU-5e"}
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    found = list(map_processes(threads, [0, 1], names=["a", "b"], device=torch.device("cuda")))
-    assert {process for _, _, process, _ in found} == {os.getpid()}
+    results = list(map_processes(threads, [0, 1], names=["a", "b"], device=torch.device("cuda")))
+    assert {process for _, _, process, _ in results} == {os.getpid()}
 
 
 def test_a_computation_on_the_cpu_has_workers_on_a_machine_with_a_gpu_too_and_one_item_of_one_thread_has_its_own(
     cores, monkeypatch
 ):
-    """It would have all of this process's threads, and so other bits."""
+    """In this process the item would have all threads, and so other bits."""
     cores(2)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     for items in ([0, 1], [0]):
-        found = list(map_processes(threads, items))
-        assert os.getpid() not in {process for _, _, process, _ in found}
-        assert {of_torch for of_torch, *_ in found} == {1}
+        results = list(map_processes(threads, items))
+        assert os.getpid() not in {process for _, _, process, _ in results}
+        assert {torch_threads for torch_threads, *_ in results} == {1}
     assert list(map_processes(threads, [])) == []
 
 
 def test_an_interrupt_ends_a_worker_silently_but_for_one_that_its_stage_ignores_as_nohup_s_does(cores):
     cores(1)
-    before = [signal.signal(one, of) for one, of in ((signal.SIGINT, print), (signal.SIGHUP, signal.SIG_IGN))]
+    before = [signal.signal(one, handler) for one, handler in ((signal.SIGINT, print), (signal.SIGHUP, signal.SIG_IGN))]
     try:
-        found = list(map_processes(interrupts, [0]))
+        results = list(map_processes(interrupts, [0]))
     finally:
         signal.signal(signal.SIGINT, before[0])
         signal.signal(signal.SIGHUP, before[1])
-    assert found == [([signal.SIG_DFL, signal.SIG_DFL, signal.SIG_IGN], set())]
+    assert results == [([signal.SIG_DFL, signal.SIG_DFL, signal.SIG_IGN], set())]
 
 
 def test_processes_of_a_group_compute_one_item_after_the_other_without_workers(cores, monkeypatch, caplog):
-    """Each would begin the same runs, and none would meet the others in its steps."""
+    """With workers each would begin the same runs, and none would meet the others in its steps."""
     cores(2)
     monkeypatch.setattr(module, "world_size", lambda: 2)
     assert {process for _, _, process, _ in map_processes(threads, [0, 1])} == {os.getpid()}
@@ -257,16 +259,16 @@ def test_processes_of_a_group_compute_one_item_after_the_other_without_workers(c
 def test_seeds_share_the_cores_also_after_this_process_has_computed_with_several_threads(
     cores, long_tmpdir, count, seeds, each_takes
 ):
-    """Tensors come and go however long the path of temporary files is. This process's threads do not survive a fork: a
-    forked worker with more than one of its own would wait for them for ever."""
+    """Tensors pass between processes for any length of the temporary files' path. This process's threads do not survive
+    a fork: a forked worker with more than one thread would wait for them for ever."""
     cores(count)
     torch.set_num_threads(2)
     here = total(7)
     torch.set_num_threads(1)
-    found = map_seeds(partial(threads_and_total, torch.zeros(1)), range(7, 7 + seeds))
-    assert list(found) == list(range(7, 7 + seeds))
-    assert {one[:2] for one, _ in found.values()} == {(each_takes, each_takes)}
-    assert found[7][1].item() == pytest.approx(here)
+    results = map_seeds(partial(threads_and_total, torch.zeros(1)), range(7, 7 + seeds))
+    assert list(results) == list(range(7, 7 + seeds))
+    assert {one[:2] for one, _ in results.values()} == {(each_takes, each_takes)}
+    assert results[7][1].item() == pytest.approx(here)
 
 
 def test_a_seed_alone_on_several_cores_needs_no_worker_and_as_many_compute_at_a_time_as_there_are_cores(cores):
@@ -284,7 +286,7 @@ def test_a_seed_alone_on_several_cores_needs_no_worker_and_as_many_compute_at_a_
     ("count", "items", "processes"), [(2, 3, 3), (2, 5, 3), (4, 5, 5), (2, 9, 2), (2, 7, 2), (4, 9, 5), (1, 3, 1)]
 )
 def test_where_a_last_round_would_leave_cores_idle_more_processes_share_them(cores, count, items, processes):
-    """Seven items on two cores would need four, each with memory of its own."""
+    """Seven items on two cores would need four processes, each with its own memory."""
     cores(count)
     assert len(set(map_processes(meet, [processes] * items))) == processes
 
@@ -302,14 +304,14 @@ def test_a_worker_that_is_killed_while_others_are_begun_is_told_in_the_same_word
 
 def test_an_item_s_mistake_comes_through_after_the_results_before_it(cores):
     cores(1)
-    found = map_processes(refuse_odd, [2, 4, 3, 6])
-    assert [next(found), next(found)] == [2, 4]
+    results = map_processes(refuse_odd, [2, 4, 3, 6])
+    assert [next(results), next(results)] == [2, 4]
     with pytest.raises(InputError, match=r"^item 3 is odd; take an even one$"):
-        next(found)
+        next(results)
 
 
 def test_after_a_mistake_no_further_items_are_begun(cores):
-    """But for those that a worker has taken already."""
+    """Items that a worker has already taken still run."""
     cores(1)
     Path("fails").touch()
     with pytest.raises(InputError, match="piece 2 failed"):
@@ -318,10 +320,10 @@ def test_after_a_mistake_no_further_items_are_begun(cores):
 
 
 def test_seeds_are_named_where_progress_is_shown_and_computed_on_their_device(monkeypatch):
-    given = {}
-    monkeypatch.setattr(module, "map_processes", lambda *_, **named: given.update(named) or [0.5, 1.5])
+    options = {}
+    monkeypatch.setattr(module, "map_processes", lambda *_, **named: options.update(named) or [0.5, 1.5])
     assert map_seeds(total, [3, 7], torch.device("cuda")) == {3: 0.5, 7: 1.5}
-    assert (given["names"], given["device"].type) == (["seed 3", "seed 7"], "cuda")
+    assert (options["names"], options["device"].type) == (["seed 3", "seed 7"], "cuda")
 
 
 def test_without_shared_memory_the_way_out_is_said_before_anything_is_computed(cores, monkeypatch):
@@ -348,12 +350,12 @@ def test_a_stopped_or_killed_stage_goes_on_and_only_what_was_not_finished_is_com
         ResumableTasks(file, piece).run({1: {}, 2: {}})
     Path(file).unlink()
     assert begun() == ["1", "2"]
-    found = ResumableTasks(file, piece).run({key: {} for key in (1, 2, (64, 0))})
+    results = ResumableTasks(file, piece).run({key: {} for key in (1, 2, (64, 0))})
     assert begun() == ["2", "(64, 0)"]
-    assert found == {key: piece({}, key) for key in (1, 2, (64, 0))}
+    assert results == {key: piece({}, key) for key in (1, 2, (64, 0))}
     begun()
     again = ResumableTasks(file, piece).run({2: {}, 1: {}})
-    assert list(again.items()) == [(2, found[2]), (1, found[1])]
+    assert list(again.items()) == [(2, results[2]), (1, results[1])]
     assert begun() == []
 
 
@@ -378,7 +380,7 @@ def test_other_settings_another_key_stage_or_code_never_see_them(monkeypatch):
 
 
 def test_an_edit_while_pieces_run_leaves_no_state_behind(monkeypatch):
-    """A worker that named its state by the code as it then is would keep it where the stage does not look."""
+    """A worker that named its state by the edited code would save it where the stage does not look."""
     edits = itertools.count()
     monkeypatch.setattr(module, "hash_code", lambda module: {"annulus.bounds": str(next(edits))})
     tasks = ResumableTasks("a stage", piece)
@@ -390,7 +392,7 @@ def test_an_edit_while_pieces_run_leaves_no_state_behind(monkeypatch):
 
 def test_done_leaves_no_state_and_other_stages_alone():
     tasks = ResumableTasks("a stage", piece)
-    for key in (1, 2):  # as a search does, whose next tasks are those of the best
+    for key in (1, 2):  # as in a search, whose next tasks follow from the best
         tasks.run({key: {}})
     ResumableTasks("another", piece).run({1: {}})
     assert len(states()) == 3
@@ -420,16 +422,16 @@ def test_where_a_task_stands_is_kept_until_its_result_is(cores, monkeypatch):
 
 
 def test_tasks_of_a_gpu_are_computed_as_its_computations_are(monkeypatch):
-    given = []
-    monkeypatch.setattr(module, "map_processes", lambda *_, device, **__: given.append(device.type) or [{}])
+    devices = []
+    monkeypatch.setattr(module, "map_processes", lambda *_, device, **__: devices.append(device.type) or [{}])
     for device in ("cpu", "cuda"):
         ResumableTasks("a stage", piece, torch.device(device)).run({1: {}})
-    assert given == ["cpu", "cuda"]
+    assert devices == ["cpu", "cuda"]
 
 
 @pytest.mark.parametrize("waits", ["as it can", "no such call", "an old Linux"])
 def test_a_process_ends_with_another_one_and_not_before_also_where_it_cannot_be_waited_for(waits, monkeypatch):
-    """Conda's Python has no call for it."""
+    """Conda's Python lacks `os.pidfd_open`."""
 
     def unknown(process):
         raise OSError(errno.ENOSYS, "Function not implemented")
@@ -458,26 +460,26 @@ def test_a_process_ends_with_another_one_and_not_before_also_where_it_cannot_be_
 
 
 def test_the_workers_of_a_killed_stage_end_with_it_and_it_can_be_run_again(cores):
-    """A worker that went on would hold its piece for as long as it takes."""
+    """A surviving worker would hold its piece until it ends."""
     cores(2)
     stage = get_context("fork").Process(target=lambda: ResumableTasks("a stage", slow_once).run({1: {}, 2: {}}))
     stage.start()
     wait_for("slow-*", 2)
     stage.kill()
     stage.join()
-    found = ResumableTasks("a stage", slow_once).run({1: {}, 2: {}})
-    assert found == {1: {"key": 1}, 2: {"key": 2}}
+    results = ResumableTasks("a stage", slow_once).run({1: {}, 2: {}})
+    assert results == {1: {"key": 1}, 2: {"key": 2}}
 
 
 def test_a_stage_that_is_begun_twice_shares_its_pieces_and_neither_fails(cores, monkeypatch):
-    """Each would come to a piece that the other holds, as of experiments that DVC runs beside each other."""
+    """Each comes to a piece that the other holds, as in experiments that DVC runs in parallel."""
     cores(2)
     monkeypatch.setattr(progress, "say", lambda line: Path("second").touch())
 
     def run() -> None:
         tasks = ResumableTasks("a stage", side_by_side)
-        found = tasks.run({key: {} for key in range(4)})
-        assert found == {key: {"key": key} for key in range(4)}
+        results = tasks.run({key: {} for key in range(4)})
+        assert results == {key: {"key": key} for key in range(4)}
         tasks.done()
 
     stages = [get_context("fork").Process(target=run) for _ in range(2)]
@@ -518,8 +520,8 @@ def test_what_another_process_computes_is_begun_once_and_again_when_it_has_ended
 
 def test_that_a_process_waits_is_said_once_however_often_another_one_comes_first(monkeypatch):
     monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)
-    said, locked = [], iter([True, True, False])
-    monkeypatch.setattr(progress, "say", said.append)
+    lines, locked = [], iter([True, True, False])
+    monkeypatch.setattr(progress, "say", lines.append)
     error = LockedError("another computes it")
     error.held = lambda: False
 
@@ -529,11 +531,11 @@ def test_that_a_process_waits_is_said_once_however_often_another_one_comes_first
         return item
 
     assert list(map_processes(compute, [1], threads=2)) == [1]
-    assert said == ["another computes it (this process waits)"]
+    assert lines == ["another computes it (this process waits)"]
 
 
 def test_of_a_group_of_processes_none_waits_for_what_another_group_computes(monkeypatch):
-    """The others would wait for it at their next common step, which ends after half an hour."""
+    """The others would wait for it at their next common step, which times out after half an hour."""
     monkeypatch.setattr(module, "world_size", lambda: 2)
 
     def held(item: int) -> int:

@@ -33,7 +33,7 @@ NOTEBOOKS = sorted(path.stem for path in ROOT.glob("docs/notebooks/*.ipynb"))
 
 
 class Page(HTMLParser):
-    """What a page links and loads, its anchors, and its text."""
+    """Links, loaded files, anchors and text of a page."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -103,7 +103,7 @@ def test_a_report_that_was_not_made_is_asked_for(tmp_path):
 
 
 def test_no_list_and_no_block_of_code_is_left_as_text(site):
-    """GitHub reads some that MkDocs does not, such as a list whose items begin right below a block of code."""
+    """GitHub renders some that MkDocs does not, such as a list directly below a block of code."""
     for path in sorted(site.rglob("*.html")):
         text = re.sub(r"<(pre|script|style)\b.*?</\1>", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
         assert not re.findall(r"^ *- .*$|^.*```.*$", text, re.MULTILINE), path
@@ -127,8 +127,8 @@ def test_a_newcomer_finds_it_in_one_guess(site, pages, entry, page, words):
     assert page in pages["index.html"].links
     assert entry in pages["index.html"].text
     assert words in pages[page].text
-    found = json.loads((site / "search/search_index.json").read_text())["docs"]
-    assert any(one["location"].startswith(page) for one in found)
+    entries = json.loads((site / "search/search_index.json").read_text())["docs"]
+    assert any(one["location"].startswith(page) for one in entries)
 
 
 def test_each_paper_has_its_settings_claims_and_tables(pages):
@@ -171,8 +171,8 @@ def test_a_part_of_no_paper_needs_no_figure_and_a_figure_that_no_paper_has_is_re
 
 
 def test_the_reference_has_every_public_name(pages):
-    shown = set().union(*(page.anchors for name, page in pages.items() if name.startswith("reference/")))
-    assert {"annulus.methods.moco.MoCo", "annulus.negatives.by_rank.ring", "annulus.bounds.infonce.infonce"} <= shown
+    anchors = set().union(*(page.anchors for name, page in pages.items() if name.startswith("reference/")))
+    assert {"annulus.methods.moco.MoCo", "annulus.negatives.by_rank.ring", "annulus.bounds.infonce.infonce"} <= anchors
     assert ">>>" in pages["reference/bounds.html"].text
 
 
@@ -208,9 +208,9 @@ def test_a_program_stands_below_the_words_of_its_link(tmp_path):
 
 def test_no_line_ends_within_a_number_and_code_stays_as_it_is():
     html = "<p>3.1 ± 0.2, 5 % <code>1 ± 2</code></p><pre><code>a ± b</code> 5 %</pre> what ± means"
-    shown = site_pages.on_page_content(html, None, None, None)
+    content = site_pages.on_page_content(html, None, None, None)
     fixed = html.replace("3.1 ± 0.2, 5 %", "3.1\xa0±\xa00.2, 5\xa0%").replace("what ± means", "what\xa0±\xa0means")
-    assert shown == fixed
+    assert content == fixed
 
 
 def test_a_pattern_of_nav_stands_for_the_pages_that_it_matches():

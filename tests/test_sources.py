@@ -44,13 +44,13 @@ NO_PLACE = re.compile(rf"\b(?:{NAMES})(?:\.md|\s+(?:sec|eq|fig|table|app|Thm|Cor
 
 def numbers(listed: Any) -> set[str]:
     """`1 2a-2c 4` as {1, 2a, 2b, 2c, 4}."""
-    found = set()
+    values = set()
     for first, _, last in (word.partition("-") for word in str(listed or "").split()):
         if last.isdecimal():
-            found |= {str(number) for number in range(int(first), int(last) + 1)}
+            values |= {str(number) for number in range(int(first), int(last) + 1)}
         else:
-            found |= {first[:-1] + chr(letter) for letter in range(ord(first[-1]), ord((last or first)[-1]) + 1)}
-    return found
+            values |= {first[:-1] + chr(letter) for letter in range(ord(first[-1]), ord((last or first)[-1]) + 1)}
+    return values
 
 
 def places(text: str) -> Iterator[tuple[str, str]]:
@@ -64,15 +64,15 @@ def places(text: str) -> Iterator[tuple[str, str]]:
 
 def missing(paper: dict[str, Any], text: str) -> list[str]:
     """Places in a text that the paper does not have."""
-    found = [(kind, number) for kind, number in places(text) if number not in numbers(paper.get(kind))]
-    return [f"{paper.get('short', paper['cited'])} has no {number} among its {kind}" for kind, number in found]
+    absent = [(kind, number) for kind, number in places(text) if number not in numbers(paper.get(kind))]
+    return [f"{paper.get('short', paper['cited'])} has no {number} among its {kind}" for kind, number in absent]
 
 
 def blocks(path: Path) -> Iterator[tuple[int, str]]:
-    """Line and text of docstrings and of comments, also on lines one below the other; of other files comments only."""
+    """Line and text of docstrings and comments, with consecutive comment lines as one. Other files: comments only."""
     text = path.read_text(encoding="utf-8")
-    found = re.finditer(r'"""(.*?)"""', text, re.DOTALL) if path.suffix == ".py" else ()
-    for match in (*found, *re.finditer(r"((?:^[ \t]*#.*\n?)+)|[ \t]#[ \t](.*)$", text, re.MULTILINE)):
+    docstrings = re.finditer(r'"""(.*?)"""', text, re.DOTALL) if path.suffix == ".py" else ()
+    for match in (*docstrings, *re.finditer(r"((?:^[ \t]*#.*\n?)+)|[ \t]#[ \t](.*)$", text, re.MULTILINE)):
         prose = re.sub(r"^[ \t]*#[# ]*", "", match[1], flags=re.MULTILINE) if match[1] else match[2]
         yield text.count("\n", 0, match.start()) + 1, prose
 
@@ -86,7 +86,7 @@ def sources(text: str) -> Iterator[tuple[int, str]]:
 
 
 def fault(citation: str) -> str | None:
-    """What is wrong with one citation of a `Source:`."""
+    """Error in one citation of a `Source:`, or None."""
     named = WITH_ARXIV.match(citation)
     if named is None:
         if any(citation.startswith(reference) for reference in REFERENCES):
@@ -103,36 +103,38 @@ def fault(citation: str) -> str | None:
 
 
 def faults(path: Path) -> list[str]:
-    found = []
+    messages = []
     for line, text in blocks(path):
-        found += [(line + offset, fault(citation)) for offset, citation in sources(text)]
+        messages += [(line + offset, fault(citation)) for offset, citation in sources(text)]
         for match in BY_SHORT_NAME.finditer(text):
             rest, at = ITEM.match(text, match.end()), line + text.count("\n", 0, match.start())
-            said = missing(SHORT[match[1]], rest[0]) if rest else [f"{match[1]} is cited without a number"]
-            found += [(at, one) for one in said]
+            wrong = missing(SHORT[match[1]], rest[0]) if rest else [f"{match[1]} is cited without a number"]
+            messages += [(at, one) for one in wrong]
         for match in NO_PLACE.finditer(text):
             at = line + text.count("\n", 0, match.start())
-            found.append((at, f"{match[0]!r} is no place in a paper; write `mutualinfo Appendix C.2`, `mlcpc Eq. 4`"))
+            messages.append(
+                (at, f"{match[0]!r} is no place in a paper; write `mutualinfo Appendix C.2`, `mlcpc Eq. 4`")
+            )
     for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         for name, kind, place in IN_SETTINGS.findall(text):
             if place not in numbers(SHORT[name]["tables" if kind == "table" else "figures"]):
-                found.append((number, f"{name} has no {kind} {place}"))
-    return [f"{path.relative_to(ROOT)}:{line}: {said}" for line, said in found if said]
+                messages.append((number, f"{name} has no {kind} {place}"))
+    return [f"{path.relative_to(ROOT)}:{line}: {message}" for line, message in messages if message]
 
 
 @pytest.fixture(scope="module")
 def texts() -> list[Path]:
-    found = [path for folder in ("src", "stages") for path in (ROOT / folder).rglob("*")]
-    return [path for path in found if path.suffix in (".py", ".yaml")] + [ROOT / "params.yaml", ROOT / "dvc.yaml"]
+    paths = [path for folder in ("src", "stages") for path in (ROOT / folder).rglob("*")]
+    return [path for path in paths if path.suffix in (".py", ".yaml")] + [ROOT / "params.yaml", ROOT / "dvc.yaml"]
 
 
 def test_every_citation_claim_and_result_names_a_place_that_its_paper_has(texts):
-    wrong = [said for path in texts for said in faults(path)]
+    wrong = [message for path in texts for message in faults(path)]
     for claim in CLAIMS:
-        wrong += [f"{claim.id}: {said}" for said in missing(SHORT[claim.paper], claim.claim)]
+        wrong += [f"{claim.id}: {message}" for message in missing(SHORT[claim.paper], claim.claim)]
     for result in read_yaml(ROOT / "src/annulus_lab/report/papers/published.yaml"):
         where = result["where"].replace("Fig.", "Figure").replace("Sec.", "Section")
-        wrong += [f"{result['id']}: {said}" for said in missing(SHORT[result["id"].split(".")[0]], where)]
+        wrong += [f"{result['id']}: {message}" for message in missing(SHORT[result["id"].split(".")[0]], where)]
     assert not wrong, "\n".join(wrong)
     cited = [citation for path in texts for _, text in blocks(path) for _, citation in sources(text)]
     assert len(cited) > 30
@@ -141,7 +143,7 @@ def test_every_citation_claim_and_result_names_a_place_that_its_paper_has(texts)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("Source: Wu et al. 2020, arXiv:2005.13149, Section 3.1, Eq. 4", None),
         ("Source: Zhu et al. 2020, arXiv:2010.01929, Eqs. 4 to 6, Appendix A.1 (proof); Pillow's Resample.c", None),
@@ -155,9 +157,13 @@ def test_every_citation_claim_and_result_names_a_place_that_its_paper_has(texts)
         ("half of all (mlcpc section 3, 2)", "is no place in a paper"),
     ],
 )
-def test_a_citation_is_read_as_it_is_written_and_refused_by_file_and_line(text, said, tmp_path, monkeypatch):
+def test_a_citation_is_read_as_it_is_written_and_refused_by_file_and_line(text, message, tmp_path, monkeypatch):
     monkeypatch.setattr(f"{__name__}.ROOT", tmp_path)
     for content in (f"seed: 0\n# {text}\n", f"a: 1\nb: 2  # {text}\n"):
         (tmp_path / "params.yaml").write_text(content)
-        found = faults(tmp_path / "params.yaml")
-        assert found == [] if said is None else (found[0].startswith("params.yaml:2: ") and said in found[0])
+        messages = faults(tmp_path / "params.yaml")
+        assert (
+            messages == []
+            if message is None
+            else (messages[0].startswith("params.yaml:2: ") and message in messages[0])
+        )

@@ -39,7 +39,7 @@ def test_one_spiral_spins_clockwise_and_one_counter_clockwise_and_they_cross_twi
     assert labels.bincount().tolist() == [2000, 2000]
     radius = points.norm(dim=1)
     angle = torch.atan2(points[:, 1], points[:, 0])
-    angle = torch.where(labels == 0, angle, math.pi - angle)  # of the second: from the left, clockwise
+    angle = torch.where(labels == 0, angle, math.pi - angle)  # the second starts at the left, clockwise
     share = (radius / 2 - 0.25) / 0.75
     assert ((angle - 3 * math.pi * share).cos() > 1 - 1e-4).all(), "the angle grows in a line with the radius"
     assert abs((share < 0.5).double().mean() - 0.5) < 4 * math.sqrt(0.25 / 4000), "evenly over the angle"
@@ -61,15 +61,15 @@ def test_a_view_adds_up_to_its_noise_to_each_coordinate(generator):
 
 
 def test_training_is_ir_written_plainly():
-    """Three steps: a softmax over each point's own row and the drawn ones that are not, SGD, the bank's average."""
+    """Three steps: a softmax over each point's own row and the other drawn rows, SGD, the bank's average."""
     every = replace(PARAMS, iterations=3, weight_decay=0.1)
-    train, encoder, plain = spirals(60, 1.0, 0.25, generator_of(0)), build_encoder(every, 3), build_encoder(every, 3)
+    train, encoder, plain = spirals(60, 1.0, 0.25, seeded(0)), build_encoder(every, 3), build_encoder(every, 3)
     losses = train_encoder(encoder, train, every, 0.5, 3)
     seen, order, draws = (module.generator(3, name) for name in ("views", "order", "negatives"))
     with torch.no_grad():
         bank = F.normalize(plain(view(train.points, 0.5, seen)), dim=1)
     speeds = [torch.zeros_like(weight) for weight in plain.parameters()]
-    for found in losses:
+    for value in losses:
         index = torch.randint(60, (8,), generator=order)
         queries = F.normalize(plain(view(train.points[index], 0.5, seen)), dim=1)
         drawn, losses_of_points = torch.randint(60, (7,), generator=draws), []
@@ -78,7 +78,7 @@ def test_training_is_ir_written_plainly():
             scores = torch.stack([query @ bank[row] / 0.2 for row in (point, *others)])
             losses_of_points.append(scores.logsumexp(dim=0) - scores[0])
         loss = torch.stack(losses_of_points).mean()
-        assert found == pytest.approx(loss.item(), rel=1e-5)
+        assert value == pytest.approx(loss.item(), rel=1e-5)
         slopes = torch.autograd.grad(loss, list(plain.parameters()))
         with torch.no_grad():
             for weight, slope, speed in zip(plain.parameters(), slopes, speeds, strict=True):
@@ -89,7 +89,7 @@ def test_training_is_ir_written_plainly():
                 bank[point] = F.normalize(0.5 * bank[point] + 0.5 * mine, dim=0)
 
 
-def generator_of(seed):
+def seeded(seed):
     return torch.Generator().manual_seed(seed)
 
 
@@ -103,9 +103,9 @@ def test_the_read_out_separates_what_a_line_separates_and_nothing_else(generator
 
 def test_each_setting_of_the_search_changes_what_it_names_and_weights_start_by_their_rule():
     settings = {"as it is": {}, "start of PyTorch": {"start": "torch", "hidden": 64}}
-    found = SearchParams(iterations=3, noise=[0.4], settings=settings).variants(PARAMS, "study")
-    assert found["as it is"] == replace(PARAMS, iterations=3, noise=[0.4])
-    uniform = build_encoder(found["start of PyTorch"], 0)[2]  # 64 inputs: all weights and biases within 1 / 8
+    variants = SearchParams(iterations=3, noise=[0.4], settings=settings).variants(PARAMS, "study")
+    assert variants["as it is"] == replace(PARAMS, iterations=3, noise=[0.4])
+    uniform = build_encoder(variants["start of PyTorch"], 0)[2]  # 64 inputs: all weights and biases within 1 / 8
     assert 0.124 < uniform.weight.abs().max() <= 0.125
     assert 0 < uniform.bias.abs().max() <= 0.125
     assert not build_encoder(PARAMS, 0)[2].bias.any(), "by He's rule biases start at 0"
@@ -123,38 +123,38 @@ def test_a_piece_repeats_itself_and_its_row_is_over_seeds():
     assert len(first["plane"]) == len(first["labels"]) == 5
     assert first["points"] == train_spirals(PARAMS, (0.0, 0))["points"], "the coordinates know nothing of the views"
     both = {0: first, 1: other}
-    found = row(PARAMS, 0.5, both, both)
-    assert found["verdict"] == "base"
-    assert found["ceiling_nats"] == pytest.approx(math.log(8))
-    assert found["bound_nats"] == pytest.approx(math.log(8) - (first["curve"][-1] + other["curve"][-1]) / 2)
+    line = row(PARAMS, 0.5, both, both)
+    assert line["verdict"] == "base"
+    assert line["ceiling_nats"] == pytest.approx(math.log(8))
+    assert line["bound_nats"] == pytest.approx(math.log(8) - (first["curve"][-1] + other["curve"][-1]) / 2)
 
 
 @pytest.mark.parametrize("name", ["spirals", "search"])
 def test_a_further_noise_changes_no_training_of_the_others(name, monkeypatch):
-    stage, given = script(f"stages/spirals/{name}.py"), []
-    monkeypatch.setattr(stage.ResumableTasks, "run", lambda _, tasks: given.append(tasks) or 1 / 0)
+    stage, calls = script(f"stages/spirals/{name}.py"), []
+    monkeypatch.setattr(stage.ResumableTasks, "run", lambda _, tasks: calls.append(tasks) or 1 / 0)
     for noise in ([0.0], [0.0, 0.5]):
         params = plain(replace(PARAMS, noise=noise))
         with pytest.raises(ZeroDivisionError):
             stage.main({"params": params, "settings": {"one": params}, "seeds": [0, 1], "scale": "tiny"}, Namespace())
-    assert given[0].items() < given[1].items()
+    assert calls[0].items() < calls[1].items()
 
 
 def test_read_outs_are_of_unseen_points_by_the_plane_the_circle_and_their_own_coordinates(monkeypatch):
-    asked = []
+    calls = []
     monkeypatch.setattr(module, "train_encoder", lambda *_: [1.0])
-    monkeypatch.setattr(module, "read_out", lambda *given: asked.append(given) or float(len(asked)))
-    found = train_spirals(PARAMS, (0.5, 3))
+    monkeypatch.setattr(module, "read_out", lambda *arguments: calls.append(arguments) or float(len(calls)))
+    result = train_spirals(PARAMS, (0.5, 3))
     train, test = (
         spirals(count, 1.0, 0.25, module.generator(3, name)) for name, count in (("points", 60), ("test points", 40))
     )
     with torch.no_grad():
         planes = [build_encoder(PARAMS, 3)(part.points) for part in (train, test)]
     circles = [F.normalize(plane, dim=1) for plane in planes]
-    for given, (learn, seen) in zip(asked, (planes, circles, (train.points, test.points)), strict=True):
-        torch.testing.assert_close(given, (learn, train.labels, seen, test.labels))
-    assert [found[name] for name in ("accuracy", "circle", "points")] == [1, 2, 3]
-    assert (found["plane"], found["labels"]) == (planes[1][:5].tolist(), test.labels[:5].tolist())
+    for arguments, (learn, seen) in zip(calls, (planes, circles, (train.points, test.points)), strict=True):
+        torch.testing.assert_close(arguments, (learn, train.labels, seen, test.labels))
+    assert [result[name] for name in ("accuracy", "circle", "points")] == [1, 2, 3]
+    assert (result["plane"], result["labels"]) == (planes[1][:5].tolist(), test.labels[:5].tolist())
 
 
 def test_rows_are_means_over_seeds_and_gains_in_pairs_of_a_seed():
@@ -167,11 +167,11 @@ def test_rows_are_means_over_seeds_and_gains_in_pairs_of_a_seed():
         }
         for top1 in (90.0, 80.0)
     )
-    found = row(PARAMS, 0.5, with_noise, without)
+    line = row(PARAMS, 0.5, with_noise, without)
     numbers = {"seeds": 2, "top1_percent": 92.5, "circle_percent": 70, "coordinates_percent": 60, "gain_percent": 10}
     seeds = {"top1_seed0_percent": 90, "top1_seed1_percent": 95, "gain_seed0_percent": 10, "gain_seed1_percent": 10}
-    assert found | numbers | seeds | {"gain_interval_percent": 0, "verdict": "better"} == found
-    assert found["bound_nats"] == pytest.approx(math.log(8) - 1.5)
+    assert line | numbers | seeds | {"gain_interval_percent": 0, "verdict": "better"} == line
+    assert line["bound_nats"] == pytest.approx(math.log(8) - 1.5)
     curve = [(one["series"], one["x"], one["loss_nats"]) for one in curve_rows(PARAMS, {0.5: with_noise})]
     assert curve == [("noise 0.5", 2, 2.0), ("noise 0.5", 4, 1.5), ("noise 0.5", 6, 1.5)]
     assert plane_rows({0.5: with_noise}) == [{"noise": 0.5, "x": 1.0, "y": 2.0, "spiral": 1}]

@@ -19,10 +19,10 @@ STARTER = own_study("own")
 
 
 @pytest.fixture
-def refused(tmp_path):
-    """What is said of the starter without one of its keys."""
+def refusal(tmp_path):
+    """Function that returns the error about the starter without one of its keys."""
 
-    def said(*keys):
+    def refuse(*keys):
         place = content = parse_yaml(STARTER)
         for key in keys[:-1]:
             place = place[key]
@@ -35,29 +35,29 @@ def refused(tmp_path):
             script("stages/study_settings.py").main(Study(tmp_path / "params.yaml", own))
         return str(error.value).removeprefix(f"{own}: ")
 
-    return said
+    return refuse
 
 
 @pytest.mark.parametrize("key", ["across", "scale", "seeds", "scales", "defaults", "parts"])
-def test_what_a_study_must_have_is_named_where_it_is_missing(refused, key):
-    assert refused(key) == f"{key}: missing; it has no default: write a value"
+def test_what_a_study_must_have_is_named_where_it_is_missing(refusal, key):
+    assert refusal(key) == f"{key}: missing; it has no default: write a value"
 
 
 @pytest.mark.parametrize("key", ["base", "series"])
-def test_so_is_what_a_part_must_have_and_no_figure_of_a_paper_is_asked_for(refused, key):
-    assert refused("parts", "temperature", key) == f"parts.temperature.{key}: missing; it has no default: write a value"
+def test_so_is_what_a_part_must_have_and_no_figure_of_a_paper_is_asked_for(refusal, key):
+    assert refusal("parts", "temperature", key) == f"parts.temperature.{key}: missing; it has no default: write a value"
     assert "figure:" not in STARTER
 
 
-def test_a_choice_that_is_left_out_is_named(refused):
-    assert refused("defaults", "bound") == "defaults: lacks bound; a study sets every selector"
+def test_a_choice_that_is_left_out_is_named(refusal):
+    assert refusal("defaults", "bound") == "defaults: lacks bound; a study sets every selector"
 
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory):
-    """A checkout in which the recipe's lines were followed, and the study was run with two seeds.
+    """Checkout in which the recipe's lines were followed, and the study was run with two seeds.
 
-    Under another name: a user's checkout may have a study of the recipe's.
+    The study has another name, since a user's checkout may have one of the recipe's name.
     """
     checkout = Checkout(tmp_path_factory.mktemp("annulus"), "strength")
     lines = re.search(r"^```sh\nNAME=\w+\n(.*?)^```$", recipe_of("study"), re.MULTILINE | re.DOTALL)[1]

@@ -64,14 +64,14 @@ def test_the_table_has_each_row_s_own_numbers_within_their_ceilings(repository):
     rows = rows_of(repository.project("algorithms") / "metrics/table.csv")
     assert [row["method"] for row in rows] == [f"method {row}" for row in ROWS]
     for row, name in zip(rows, ROWS, strict=True):
-        of_seeds = repository.read(f"stages/algorithms/metrics/rows/{name}.json")
-        assert list(of_seeds) == ["0", "1"]
-        accuracies = [metrics["linear_top1_percent"] for metrics in of_seeds.values()]
+        seed_metrics = repository.read(f"stages/algorithms/metrics/rows/{name}.json")
+        assert list(seed_metrics) == ["0", "1"]
+        accuracies = [metrics["linear_top1_percent"] for metrics in seed_metrics.values()]
         assert float(row["here_percent"]) == pytest.approx(sum(accuracies) / 2, abs=0.011)
         right = read_right(repository.project("algorithms") / f"metrics/right/{name}.json")["linear_top1_percent"]
         assert [100 * bits.mean() for bits in right.values()] == pytest.approx(accuracies)
-        assert all(0 < metrics["linear_top1_percent"] < 100 for metrics in of_seeds.values())
-        assert all(metrics["bound_nats"] <= metrics["ceiling_nats"] for metrics in of_seeds.values())
+        assert all(0 < metrics["linear_top1_percent"] < 100 for metrics in seed_metrics.values())
+        assert all(metrics["bound_nats"] <= metrics["ceiling_nats"] for metrics in seed_metrics.values())
         assert (row["scale"], row["epochs"], row["seeds"]) == ("tiny", "1", "2")
     assert rows[0]["bound_nats"] != rows[1]["bound_nats"]
     (pair,) = rows_of(repository.project("algorithms") / "metrics/pairs.csv")
@@ -80,7 +80,7 @@ def test_the_table_has_each_row_s_own_numbers_within_their_ceilings(repository):
 
 
 def test_a_new_row_is_trained_alone_in_a_fresh_clone_and_compared_as_the_readme_says(repository, tmp_path):
-    """Word for word: YAML of stages/algorithms/README.md goes into the study's file, the command below it follows."""
+    """YAML of stages/algorithms/README.md goes into the study's file word for word, then its command runs."""
     says = (ROOT / "stages/algorithms/README.md").read_text()
     lines, then = says.partition("```yaml")[2].split("```")[:2]
     study = re.search(r"`make study STUDY=(\w+)`", then)[1]
@@ -93,8 +93,8 @@ def test_a_new_row_is_trained_alone_in_a_fresh_clone_and_compared_as_the_readme_
     clone.cut("algorithms", lambda content: [content[key].update(own) for key, own in yaml.safe_load(lines).items()])
     output = clone.dvc("repro", study=study)
     assert ran(output) == ["settings", "images", f"train@{row}", "table"]
-    found = [(pair["row"], pair["base"]) for pair in rows_of(clone.project("algorithms") / "metrics/pairs.csv")]
-    assert (row, base) in found
+    compared = [(pair["row"], pair["base"]) for pair in rows_of(clone.project("algorithms") / "metrics/pairs.csv")]
+    assert (row, base) in compared
     (line,) = (line for line in output.splitlines() if line.split()[:2] == [row, base])
     assert "±" in line
 
@@ -108,8 +108,8 @@ def test_every_part_has_its_tables_and_eqco_the_ceiling_of_its_margin(repository
     points = [(point["series"], point["value"], point["ceiling_nats"]) for point in rows]
     assert points[:2] == [("plain", "4", "1.6094"), ("plain", "64", "4.1744")]
     assert points[2:] == [("EqCo", "4", "5.5491"), ("EqCo", "64", "5.5491")], "whatever the number of negatives"
-    found = [(row["series"], row["k"]) for row in rows_of(folder / "estimates.csv")]
-    assert found == [("NCE", "16"), ("NCE", "64"), ("CNCE", "16"), ("CNCE", "64")]
+    estimates = [(row["series"], row["k"]) for row in rows_of(folder / "estimates.csv")]
+    assert estimates == [("NCE", "16"), ("NCE", "64"), ("CNCE", "16"), ("CNCE", "64")]
 
 
 def test_a_row_s_edit_reruns_that_row_and_the_table_alone(checkout):
@@ -155,31 +155,31 @@ PIPELINES = {path.parent.name: pipeline(path) for path in sorted(ROOT.glob("stag
 
 @pytest.fixture(scope="module")
 def dependencies() -> dict[str, set[Path]]:
-    """The files and folders that the stages of all projects declare; those of a matrix too."""
-    found = {}
+    """Files and folders that each stage of each project declares, with the stages of a matrix."""
+    declarations = {}
     for study in ("", *PIPELINES):
         with chdir(ROOT / "stages" / study if study else ROOT), Repo() as repo:
             for stage in repo.index.stages:
                 paths = {Path(dep.fs_path).resolve().relative_to(ROOT) for dep in stage.deps}
-                found[f"{study or 'main'}:{stage.name}"] = paths
-    return found
+                declarations[f"{study or 'main'}:{stage.name}"] = paths
+    return declarations
 
 
 def reached(dependencies: dict[str, set[Path]], *files: str) -> set[str]:
-    """The stages that DVC would run by themselves when these files have changed."""
+    """Stages that declare one of these files or a folder of it: DVC runs them when the files have changed."""
     covering = {folder for file in files for folder in (Path(file), *Path(file).parents)}
     return {name for name, declared in dependencies.items() if declared & covering}
 
 
 class Settled:
-    """A checkout of some studies, with the settings that they have, and which stages an edit runs again."""
+    """A checkout of some studies with their settings, and the stages that an edit runs again."""
 
     def __init__(self, folder: Path, dependencies: dict[str, set[Path]], *studies: str) -> None:
         self.checkout, self.dependencies, self.studies = Checkout(folder, *studies), dependencies, studies
         self.files = self.settle()
 
     def settle(self) -> dict[str, bytes]:
-        """Every file that the studies' first stages write, all of them in one process."""
+        """Runs the studies' first stages in one process and returns the files that they write."""
         commands = {
             str(self.checkout.project(study)): PIPELINES[study]["stages"]["settings"]["cmd"].split()[1:]
             for study in self.studies
@@ -190,7 +190,7 @@ class Settled:
         return {str(path.relative_to(self.checkout.folder)): path.read_bytes() for path in files}
 
     def run_by(self, path: str, old: str, new: str) -> set[str]:
-        """The stages after the first whose settings, or the digest of whose code, an edit changes."""
+        """Makes an edit and returns the later stages whose settings or code digest it changes."""
         before = self.files
         self.checkout.edit(path, old, new)
         self.files = self.settle()
@@ -210,9 +210,9 @@ def test_an_edit_of_code_reaches_the_first_stages_of_its_users_and_then_what_run
 
 
 def test_an_edit_of_a_sampler_reruns_the_rows_that_have_it_and_no_other(dependencies, tmp_path):
-    """Each study's settings stage, before and after: of what depends on a file that stays the same nothing runs."""
+    """Each study's settings stage runs before and after. A stage whose settings file stays the same does not run."""
     having = [study for study in PIPELINES if "../../params.yaml" in PIPELINES[study]["stages"]["settings"]["deps"]]
-    having.remove("detection")  # it reads no sampler, but seeds of the main line that a checkout of tests has not
+    having.remove("detection")  # it reads no sampler, but the main line's seeds, which the tests' checkout lacks
     assert {"algorithms", "cifar10", "negatives"} < set(having)
     settled = Settled(tmp_path, dependencies, *having)
     rows = read_yaml(ROOT / "stages/algorithms/params.yaml")["rows"]

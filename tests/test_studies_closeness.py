@@ -1,4 +1,4 @@
-"""Weight, class and rank of the closest rows against loops written out, and in trainings of one and two networks."""
+"""Weight, class and rank of the closest rows against plain loops, and in trainings of one and two networks."""
 
 import math
 
@@ -20,7 +20,7 @@ VIEWS, ROWS = 6, 120
 
 
 def by_hand(scores: torch.Tensor, own: list[int], labels: list[int]) -> dict[str, float]:
-    """Each view by itself: the softmax of all rows but its own, summed over the closest."""
+    """Each view by itself: the softmax over all rows except its own, summed over the closest."""
     hard, hardest, same, ranks = [], [], [], []
     for row, mine in zip(scores.tolist(), own, strict=True):
         others = sorted(((score, at) for at, score in enumerate(row) if at != mine), reverse=True)
@@ -31,8 +31,8 @@ def by_hand(scores: torch.Tensor, own: list[int], labels: list[int]) -> dict[str
             same.append(sum(labels[at] == labels[mine] for _, at in others[:10]) / 10)
         ranks.append(sum(score > row[mine] for score, _ in others) / len(others))
     means = {"hard_weight_percent": hard, "hardest_weight_percent": hardest, "closest_of_class_percent": same}
-    found = {name: 100 * sum(values) / len(values) for name, values in means.items()}
-    return found | {"own_rank_percent": 100 * sorted(ranks)[(len(ranks) - 1) // 2]}
+    numbers = {name: 100 * sum(values) / len(values) for name, values in means.items()}
+    return numbers | {"own_rank_percent": 100 * sorted(ranks)[(len(ranks) - 1) // 2]}
 
 
 @pytest.mark.parametrize("labelled", [ROWS, 70])
@@ -41,21 +41,21 @@ def test_the_numbers_are_those_of_each_view_by_itself(labelled):
     scores = 3 * torch.randn(VIEWS, ROWS, generator=random)
     own, labels = torch.arange(VIEWS) * 20, torch.arange(ROWS) % 3
     labels[labelled:] = -1
-    found = module._measures(scores, own, labels)
-    assert found == pytest.approx(by_hand(scores, own.tolist(), labels.tolist()), abs=1e-4)
+    numbers = module._measures(scores, own, labels)
+    assert numbers == pytest.approx(by_hand(scores, own.tolist(), labels.tolist()), abs=1e-4)
 
 
 def test_of_fewer_than_ten_other_rows_the_own_one_is_not_among_the_closest():
     scores, labels = torch.eye(4), torch.tensor([0, 0, 1, 1])
-    found = module._measures(scores, torch.arange(4), labels)
-    assert found["closest_of_class_percent"] == pytest.approx(100 / 3)
+    numbers = module._measures(scores, torch.arange(4), labels)
+    assert numbers["closest_of_class_percent"] == pytest.approx(100 / 3)
 
 
 def test_rows_without_a_class_have_no_share_of_one():
     scores, own = torch.eye(3), torch.arange(3)
-    found = module._measures(scores, own, torch.full((3,), -1))
-    assert found["own_rank_percent"] == 0.0
-    assert "closest_of_class_percent" not in found
+    numbers = module._measures(scores, own, torch.full((3,), -1))
+    assert numbers["own_rank_percent"] == 0.0
+    assert "closest_of_class_percent" not in numbers
 
 
 def test_a_low_temperature_and_many_equal_rows_are_the_two_ends():
@@ -73,11 +73,11 @@ def test_a_view_without_augmentation_finds_its_own_row_unless_the_two_networks_s
 ):
     params = load(SMALL | {"sampler": "uniform", "anneal": "none", "views": "none", "split": split})
     training = build_training(build_trial(resolved(params, RUN), 0).run, stripes(70, 0), stripes(10, 1), CPU)
-    found = closeness(training, 30, seed=0)
-    assert found.keys() == set(CLOSENESS)
-    assert (found["own_rank_percent"] == 0) == (split == "none")
-    assert found == closeness(training, 30, seed=0)
-    assert closeness(training, 1000, seed=0).keys() == found.keys(), "no more views than images"
+    numbers = closeness(training, 30, seed=0)
+    assert numbers.keys() == set(CLOSENESS)
+    assert (numbers["own_rank_percent"] == 0) == (split == "none")
+    assert numbers == closeness(training, 30, seed=0)
+    assert closeness(training, 1000, seed=0).keys() == numbers.keys(), "no more views than images"
 
 
 def test_both_networks_rows_have_length_1_beside_the_other_s_views(empty_checkout, monkeypatch):

@@ -1,4 +1,4 @@
-"""The information of unseen pairs: the images of which it is estimated, and the estimate in plain loops."""
+"""The information of unseen pairs: the images of the estimate, and the estimate in plain loops."""
 
 import math
 
@@ -30,15 +30,17 @@ def test_a_set_that_lists_class_after_class_has_the_information_of_its_classes_i
     listed = images.take(images.labels.argsort(stable=True))
     first, spread = listed.take(torch.arange(20)), listed.take(torch.arange(20) * 3)
     assert len(first.labels.unique()) < len(spread.labels.unique()) == len(images.classes)
-    found, of_first, of_spread = (held_out(training, of, 20, 0)["held_out_nats"] for of in (listed, first, spread))
-    assert found == of_spread != of_first
+    listed_nats, first_nats, spread_nats = (
+        held_out(training, some, 20, 0)["held_out_nats"] for some in (listed, first, spread)
+    )
+    assert listed_nats == spread_nats != first_nats
 
 
 @pytest.mark.parametrize("changes", [{}, {"split": "lab"}], ids=["one network", "two"])
 def test_it_is_that_of_each_view_finding_the_other_view_of_its_image_by_the_other_network(changes):
     training, images = run({"sampler": "uniform", "methods.ir.temperature": 0.2} | changes), stripes(30, 2)
-    training.run()  # before, all images' embeddings are one
-    found = held_out(training, images, 10, 3)["held_out_nats"]
+    training.run()  # before it, all images have one embedding
+    nats = held_out(training, images, 10, 3)["held_out_nats"]
     encoder, views = training.method.encoder.eval(), training.settings.views
     one, other = (
         encoder.embeddings(augment(images.images.pixels[:10], views, 16, named(3, "held-out views", n))) for n in (0, 1)
@@ -48,7 +50,7 @@ def test_it_is_that_of_each_view_finding_the_other_view_of_its_image_by_the_othe
         for place, query in enumerate(queries):
             weights = [math.exp((query @ key).item() / 0.2) for key in keys]
             expected.append(math.log(10 * weights[place] / sum(weights)))
-    assert found == pytest.approx(sum(expected) / len(expected), abs=1e-4)
+    assert nats == pytest.approx(sum(expected) / len(expected), abs=1e-4)
 
 
 class Corner(Resident):
@@ -62,10 +64,10 @@ class Corner(Resident):
 def test_what_lies_beside_an_image_in_its_store_is_in_no_view():
     training, images = run({"sampler": "uniform"}), stripes(30, 2)
     training.run()
-    found = []
+    nats = []
     for beside in (0, 255):
         pixels = images.images.pixels.clone()
         pixels[:, :, 12:], pixels[:, :, :, 12:] = beside, beside
         cut = ImageSet(Corner(pixels), images.labels, images.rows, images.classes)
-        found.append(held_out(training, cut, 10, 3)["held_out_nats"])
-    assert found[0] == found[1]
+        nats.append(held_out(training, cut, 10, 3)["held_out_nats"])
+    assert nats[0] == nats[1]

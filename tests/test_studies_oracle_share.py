@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_studies_papers import row_of
+from test_studies_papers import write_row
 
 from annulus.evals.intervals import over_seeds_and_images
 from annulus_lab.studies.shared.oracle_share import share_of_gain, with_shares
@@ -10,7 +10,7 @@ from annulus_lab.studies.shared.papers import comparison_table
 
 
 def gains(share: float, seed: int, images: int = 400) -> tuple[np.ndarray, np.ndarray]:
-    """Gains of a row and of an oracle, five seeds, that share images and seeds; the oracle gains a fifth."""
+    """Gains of a row and of an oracle for the same images and five seeds; the oracle gains a fifth."""
     random = np.random.default_rng(seed)
     base = random.random((5, images)) < 0.4
     luck = random.random((5, images))
@@ -46,7 +46,7 @@ def test_the_oracle_reaches_all_of_its_gain_and_none_is_shared_where_it_gains_no
 
 def test_a_table_has_the_share_of_each_row_over_its_base(tmp_path):
     for name, right in {"IR": (80, 90, 100), "RING": (84, 96, 104), "best": (100, 112, 118)}.items():
-        rows = row_of(tmp_path, name, *right)
+        rows = write_row(tmp_path, name, *right)
     methods = {row: {"row": row, "top1_percent": None} for row in ("IR", "RING", "best")}
     tables = {"a": {"base": "IR", "methods": methods}}
     lines = with_shares(comparison_table(tables, rows, "demo"), tables, rows, "best")

@@ -23,7 +23,7 @@ from annulus_lab.studies.shared.outcomes import (
 def outcome(
     right: list[bool], validation: tuple[float, ...] = (10.0, 20.0), outer: tuple[float, ...] = (1.0, 1.0, 1.0)
 ) -> Outcome:
-    """A run that gets these test images right, so many of its validation images after each epoch, from such sets."""
+    """A run with these right test images, and with this validation accuracy (percent) and outer share of each epoch."""
     history = [
         {"epoch": n + 1, "validation_nn1_percent": value, "outer_share": share}
         | {"gradient_norm": 0.5 * n, "gradient_norm_std": 0.25}
@@ -39,13 +39,13 @@ def drawn(seeds: int, images: int, chance: float, seed: int) -> dict[int, np.nda
 
 
 def test_a_gain_is_taken_in_pairs_of_a_seed_and_an_image():
-    """test_intervals.py has the interval of such a table by plain loops."""
+    """test_evals_intervals.py has the interval of such a table by plain loops."""
     right, base = drawn(3, 40, 0.7, 0), drawn(3, 40, 0.4, 1)
     expected = over_seeds_and_images(np.array([100.0 * right[seed] - 100.0 * base[seed] for seed in (0, 1, 2)]))
-    found = gain(right, {seed: base[seed] for seed in (2, 0, 1)})
-    assert (found.mean, found.variance) == pytest.approx((expected.mean, expected.variance))
-    assert found.mean > 10, "better than the base is above 0"
-    assert gain(base, right).mean == pytest.approx(-found.mean)
+    interval = gain(right, {seed: base[seed] for seed in (2, 0, 1)})
+    assert (interval.mean, interval.variance) == pytest.approx((expected.mean, expected.variance))
+    assert interval.mean > 10, "better than the base is above 0"
+    assert gain(base, right).mean == pytest.approx(-interval.mean)
 
 
 def test_runs_that_saw_other_numbers_of_test_images_are_refused():
@@ -58,15 +58,15 @@ def test_runs_that_saw_other_numbers_of_test_images_are_refused():
 def test_a_point_has_its_accuracies_and_gains_with_intervals_and_a_verdict():
     runs = {0: outcome([True] * 9 + [False], (1.0, 1.0)), 1: outcome([True] * 9 + [False], (1.0, 1.0, 1.0))}
     base = {0: outcome([False] * 9 + [True]), 1: outcome([False] * 9 + [True])}
-    found = metrics_row(("IR", 16), runs, base)
-    assert (found["series"], found["value"], found["seeds"]) == ("IR", 16, 2)
-    assert (found["nn1_top1_percent"], found["nn1_gain_percent"]) == (90, 80)
-    assert found["linear_top1_interval_percent"] == accuracy(right_by_seed(runs)["linear_top1_percent"]).half
-    assert (found["nn1_verdict"], found["linear_verdict"]) == ("better", "better")
+    point = metrics_row(("IR", 16), runs, base)
+    assert (point["series"], point["value"], point["seeds"]) == ("IR", 16, 2)
+    assert (point["nn1_top1_percent"], point["nn1_gain_percent"]) == (90, 80)
+    assert point["linear_top1_interval_percent"] == accuracy(right_by_seed(runs)["linear_top1_percent"]).half
+    assert (point["nn1_verdict"], point["linear_verdict"]) == ("better", "better")
     assert metrics_row(("IR", 16), base, runs)["nn1_verdict"] == "worse"
-    assert (found["bound_nats"], found["bound_interval_nats"]) == (2, 0)
-    assert (found["gradient_mean_norm"], found["gradient_std_norm"]) == (0.75, 0.25)
-    assert found["gradient_mean_interval_norm"] == pytest.approx(12.7062 * 0.25, rel=1e-4), "Student's t, two values"
+    assert (point["bound_nats"], point["bound_interval_nats"]) == (2, 0)
+    assert (point["gradient_mean_norm"], point["gradient_std_norm"]) == (0.75, 0.25)
+    assert point["gradient_mean_interval_norm"] == pytest.approx(12.7062 * 0.25, rel=1e-4), "Student's t, two values"
     itself = metrics_row(("none", None), runs, runs)
     assert (itself["value"], itself["nn1_verdict"], itself["nn1_gain_percent"]) == ("", "base", 0)
     other = metrics_row(("ball", 16), dict.fromkeys((0, 1), outcome([False] + [True] * 9)), runs)
@@ -116,14 +116,14 @@ def test_a_figure_is_over_the_epochs_or_over_the_sweep_with_intervals():
         ("none", None): {0: outcome([True], (1.0, 2.0)), 1: outcome([False], (3.0, 6.0))},
         ("linear", None): {0: outcome([True], (5.0, 7.0)), 1: outcome([True], (5.0, 8.0))},
     }
-    found = [tuple(row.values()) for row in by_epoch(runs)]
-    assert [row[:3] for row in found] == [("none", 1, 2.0), ("none", 2, 4.0), ("linear", 1, 5.0), ("linear", 2, 7.5)]
-    assert [row[3] for row in found] == pytest.approx([12.7062 * 1, 12.7062 * 2, 0, 12.7062 * 0.5], rel=1e-4)
+    points = [tuple(row.values()) for row in by_epoch(runs)]
+    assert [row[:3] for row in points] == [("none", 1, 2.0), ("none", 2, 4.0), ("linear", 1, 5.0), ("linear", 2, 7.5)]
+    assert [row[3] for row in points] == pytest.approx([12.7062 * 1, 12.7062 * 2, 0, 12.7062 * 0.5], rel=1e-4)
     assert list(by_epoch(runs)[0]) == [
         *("series", "x", "nn1_top1_percent", "nn1_top1_interval_percent"),
         *("nn1_top1_seed0_percent", "nn1_top1_seed1_percent"),
     ]
-    assert [row[4:] for row in found] == [(1, 3), (2, 6), (5, 5), (7, 8)]
+    assert [row[4:] for row in points] == [(1, 3), (2, 6), (5, 5), (7, 8)]
     swept = {("IR", 0.2): {0: outcome([True, False, True, True]), 1: outcome([True] * 4)}}
     (row,) = by_value(swept)
     right = right_by_seed(swept["IR", 0.2])["nn1_top1_percent"]
@@ -135,8 +135,8 @@ def test_a_figure_over_the_epochs_has_the_share_of_rows_that_is_kept_where_annea
         ("none", None): {0: outcome([True], outer=(0.1, 0.1)), 1: outcome([True], outer=(0.1, 0.1))},
         ("adaptive", None): {0: outcome([True], outer=(1.0, 0.5)), 1: outcome([True], outer=(0.8, 0.1))},
     }
-    found = [(row["kept_percent"], row["kept_interval_percent"]) for row in by_epoch(runs)]
-    assert found == [
+    shares = [(row["kept_percent"], row["kept_interval_percent"]) for row in by_epoch(runs)]
+    assert shares == [
         (10.0, 0.0),
         (10.0, 0.0),
         pytest.approx((90.0, 127.062), rel=1e-4),

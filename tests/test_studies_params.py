@@ -19,22 +19,22 @@ CAVES = copy.deepcopy(CONTENT["distillation"]["contrast"]["samplers"])
 CAVES["cave"]["clusters"] = 3001
 
 
-def settings_of(study: str) -> tuple:
-    """Its settings script and the kind of study that it reads."""
+def load_settings(study: str) -> tuple:
+    """The function `main` of a study's settings script, and the class of study that it reads."""
     path = settings_script(study)
     (kind,) = re.findall(r"write_settings\(main, (\w+), READERS\)", (ROOT / path).read_text())
     return script(path).main, getattr(studies, kind)
 
 
 SHARED = {study for study, content in CONTENT.items() if content.get("of", study) != study}
-MAINS = {study: settings_of(study) for study in CONTENT}
+MAINS = {study: load_settings(study) for study in CONTENT}
 
 
 @pytest.fixture
-def refused(monkeypatch):
-    """What is said of a study with another value, or none, at a key whose parts are divided by slashes."""
+def refusal(monkeypatch):
+    """Function that returns the error about a study with another value, or none, at a key with slashes."""
 
-    def said(study: str, key: str, value: object) -> str:
+    def refuse(study: str, key: str, value: object) -> str:
         content, (main, kind), own = copy.deepcopy(CONTENT[study]), MAINS[study], Path(f"stages/{study}/params.yaml")
         *sections, last = key.split("/")
         place = content
@@ -52,18 +52,18 @@ def refused(monkeypatch):
         (text,) = str(error.value).splitlines()
         return text.removeprefix(f"{own}: ")
 
-    return said
+    return refuse
 
 
 @pytest.mark.parametrize("study", sorted(CONTENT.keys() - SHARED))
-def test_every_section_of_a_study_is_asked_for_and_no_null_or_text_or_near_miss_of_one_is_taken(refused, study):
+def test_every_section_of_a_study_is_asked_for_and_no_null_or_text_or_near_miss_of_one_is_taken(refusal, study):
     for key in CONTENT[study].keys() - {"closeness_views", "held_out_pairs", "oracle"}:
-        assert refused(study, key, MISSING).startswith(f"{key}: missing; ")
-        assert refused(study, key, None).startswith(f"{key}: None refused; ")
+        assert refusal(study, key, MISSING).startswith(f"{key}: missing; ")
+        assert refusal(study, key, None).startswith(f"{key}: None refused; ")
         if not isinstance(CONTENT[study][key], str):
-            assert refused(study, key, "text").startswith(f"{key}: 'text' refused; ")
+            assert refusal(study, key, "text").startswith(f"{key}: 'text' refused; ")
         near = f"q{key}"
-        assert refused(study, near, 1).startswith(f"{near}: unknown key; did you mean {key!r}? (known: ")
+        assert refusal(study, near, 1).startswith(f"{near}: unknown key; did you mean {key!r}? (known: ")
 
 
 IR = "tables/mutualinfo.table1/methods/IR"
@@ -203,9 +203,9 @@ IR = "tables/mutualinfo.table1/methods/IR"
         ),
     ],
 )
-def test_a_fault_within_a_study_is_named_with_its_key_its_value_and_the_way_out(refused, study, key, value, sentence):
+def test_a_fault_within_a_study_is_named_with_its_key_its_value_and_the_way_out(refusal, study, key, value, sentence):
     pattern = re.escape(sentence).replace(r"\.\*", ".*")
-    assert re.search(pattern, refused(study, key, value))
+    assert re.search(pattern, refusal(study, key, value))
 
 
 NAMES = [
@@ -232,13 +232,13 @@ SECTIONS |= {"distillation": "rows", "estimators": "staircases", "view_learning"
 
 
 @pytest.mark.parametrize(("study", "section"), SECTIONS.items())
-def test_a_name_that_becomes_a_file_is_a_word_which_leaves_no_folder_and_no_shell_takes_apart(refused, study, section):
+def test_a_name_that_becomes_a_file_is_a_word_which_leaves_no_folder_and_no_shell_takes_apart(refusal, study, section):
     content = CONTENT[study][section]
     known = next(iter(content.values()))
     for name in NAMES:
-        said = refused(study, section, content | {name: known})
-        assert said.startswith(f"{section}.")
-        assert " is not a name; take letters, digits, " in said
+        message = refusal(study, section, content | {name: known})
+        assert message.startswith(f"{section}.")
+        assert " is not a name; take letters, digits, " in message
     for name in (7, None):
-        said = refused(study, section, content | {name: known})
-        assert said == f"{section}.{name}: {name} is not text to YAML; write a name in quotes"
+        message = refusal(study, section, content | {name: known})
+        assert message == f"{section}.{name}: {name} is not text to YAML; write a name in quotes"

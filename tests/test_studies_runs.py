@@ -1,4 +1,4 @@
-"""Trials against the same runs one by one; pairs of a seed; what a kill costs."""
+"""Trials against the same runs one by one; pairs of a seed; continuation after a kill."""
 
 import dataclasses
 import json
@@ -50,7 +50,7 @@ def splits() -> Splits:
 
 @contextmanager
 def on_one_thread():
-    """What a trial has to itself."""
+    """Sets one thread for torch and faiss, as each trial has."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     faiss.omp_set_num_threads(1)
@@ -66,13 +66,13 @@ def one_thread():
 
 
 def variant(seed: int, changes: dict | None = None) -> Trial:
-    """A run as a study's stage has it, from resolved settings."""
+    """A run from resolved settings, as in a study's stage."""
     params = load(SMALL | {"knn.k": 5, "sampler": "uniform", "anneal": "none"} | (changes or {}))
     return build_trial(resolved(params, RUN), seed)
 
 
 def diverging(trial: Trial) -> Trial:
-    """The trial at a learning rate that no section takes."""
+    """The trial at a learning rate of 1e30, which no section accepts."""
     budget = replace(trial.run.budget)
     object.__setattr__(budget, "learning_rate", 1e30)
     return replace(trial, run=replace(trial.run, budget=budget))
@@ -97,11 +97,11 @@ def forget() -> None:
 
 
 def trained() -> list[str]:
-    """The runs that were begun, in their order, by workers whose Trials write them down."""
+    """Seeds of the runs that workers began, in order, as `record_starts` writes them."""
     return Path("begun").read_text(encoding="utf-8").split() if Path("begun").exists() else []
 
 
-def writing_down(monkeypatch) -> None:
+def record_starts(monkeypatch) -> None:
     build = Trials.training
 
     def training(self, trial):
@@ -114,7 +114,7 @@ def writing_down(monkeypatch) -> None:
 
 @pytest.fixture(scope="module")
 def alone(splits):
-    """Some trials of different length, so that they do not end in the order in which they began; outcome of each."""
+    """Trials of different length, which end in another order than they begin, and the outcome of each."""
     variants = {
         "long": variant(0),
         ("short", 1): variant(1, SHORT),
@@ -141,7 +141,7 @@ def test_any_number_of_workers_gives_the_numbers_of_runs_alone(splits, monkeypat
 
 
 def test_the_probes_see_the_test_images_and_learn_from_the_training_images(splits, one_thread, monkeypatch):
-    """With the test labels swapped, what was right is wrong."""
+    """With swapped test labels each right image is wrong."""
     seeds, fit = [], module.probe_features
     spied = lambda *given, seed, **settings: seeds.append(seed) or fit(*given, seed=seed, **settings)  # noqa: E731
     monkeypatch.setattr(module, "probe_features", spied)
@@ -166,19 +166,21 @@ def test_both_probes_learn_from_the_training_images_and_from_no_validation_image
     learned, validated = (
         dataclasses.replace(images, labels=1 - images.labels) for images in (splits.train, splits.validation)
     )
-    found, other, same = (
+    accuracies, other, same = (
         probe(training, dataclasses.replace(splits, **changed), variant(0))[0]
         for changed in ({}, {"train": learned}, {"validation": validated})
     )
-    assert same == found
-    assert {name: other[name] for name in ACCURACIES} == {name: pytest.approx(100 - found[name]) for name in ACCURACIES}
+    assert same == accuracies
+    assert {name: other[name] for name in ACCURACIES} == {
+        name: pytest.approx(100 - accuracies[name]) for name in ACCURACIES
+    }
 
 
 @pytest.mark.parametrize(
     "changes", [{"knn.layer": "embedding"}, {"linear.layer": "map"}, {"linear.patience": 1, "linear.drops": 1}]
 )
 def test_every_probe_of_params_yaml_has_the_features_that_it_reads(splits, one_thread, monkeypatch, changes):
-    """And no plateau is one of the test images."""
+    """A plateau is read on the validation images, not on the test images."""
     seen, fit = [], module.probe_features
 
     def spied(*given, validation, **settings):
@@ -196,13 +198,13 @@ def test_every_probe_of_params_yaml_has_the_features_that_it_reads(splits, one_t
 
 def test_a_run_measures_what_its_trial_asks_for(splits, one_thread):
     trial = variant(1, SHORT)
-    asked = replace(trial, held_out_pairs=10, closeness_views=8)
-    found = Trials(splits).run({"plain": trial, "asked": asked})
+    measuring = replace(trial, held_out_pairs=10, closeness_views=8)
+    outcomes = Trials(splits).run({"plain": trial, "measuring": measuring})
     training = Trials(splits).training(trial)
     training.run()
     more = held_out(training, splits.test, 10, 1) | closeness(training, 8, 1)
     assert more.keys() > set(CLOSENESS)
-    assert found["asked"].metrics == found["plain"].metrics | more
+    assert outcomes["measuring"].metrics == outcomes["plain"].metrics | more
 
 
 def test_a_linear_probe_of_views_is_that_of_the_main_line(splits, one_thread, monkeypatch):
@@ -235,7 +237,7 @@ def test_a_linear_probe_of_views_sees_those_of_pretraining_which_of_a_colour_spl
 
 
 def test_runs_of_one_seed_share_weights_order_and_views(splits, monkeypatch):
-    """And of another seed none of them."""
+    """Runs of two seeds share none of them."""
     seen: dict[object, list] = {}
     draw_views, step = training_module.draw_views, Training.step
     now: list = []
@@ -276,13 +278,13 @@ def test_runs_of_one_seed_share_weights_order_and_views(splits, monkeypatch):
 
 @pytest.mark.slow
 def test_a_killed_stage_goes_on_and_runs_no_finished_trial_again(splits, monkeypatch):
-    """The second trial is killed in its second epoch: the first one's outcome is there, the second's checkpoint too."""
+    """The second trial is killed in its second epoch, after the first one's outcome and its own checkpoint."""
     cores(monkeypatch, 1)
     variants = {seed: variant(seed) for seed in (0, 1, 2)}
     whole = Trials(splits).run(variants)
     forget()
 
-    writing_down(monkeypatch)
+    record_starts(monkeypatch)
     monkeypatch.setattr(Checkpoint, "due", True)  # a checkpoint after every step
     step, resumed = Training.step, Path("resumed")
 
@@ -339,7 +341,7 @@ def test_a_run_killed_in_its_probe_of_views_trains_no_more_and_goes_on_with_the_
 
 
 def test_a_run_that_another_process_trains_is_waited_for_and_not_trained_again(splits, monkeypatch, caplog):
-    writing_down(monkeypatch)
+    record_starts(monkeypatch)
     step, going = Training.step, get_context("fork").Event()
 
     def slow(self, order):
@@ -349,42 +351,42 @@ def test_a_run_that_another_process_trains_is_waited_for_and_not_trained_again(s
 
     monkeypatch.setattr(Training, "step", slow)
     monkeypatch.setattr(progress, "say", lambda line: (Path("said").write_text(line, encoding="utf-8"), going.set()))
-    asked = {0: variant(0, SHORT)}
-    first = get_context("fork").Process(target=lambda: Trials(splits).run(asked))
+    variants = {0: variant(0, SHORT)}
+    first = get_context("fork").Process(target=lambda: Trials(splits).run(variants))
     first.start()
     while not Path("training").exists():
         assert first.is_alive()
         time.sleep(0.01)
-    found = Trials(splits).run(asked)
+    outcomes = Trials(splits).run(variants)
     first.join()
     assert trained() == ["0"]
     assert re.fullmatch(
         r"trials: process \d+ is already computing .* \(this process waits\)", Path("said").read_text(encoding="utf-8")
     )
-    assert found == Trials(splits).run(asked)
+    assert outcomes == Trials(splits).run(variants)
 
 
 def test_a_finished_run_is_kept_as_json_and_trains_once_whoever_asks_for_it(splits, monkeypatch, caplog):
-    """Of equal variants one, too; a damaged outcome is none."""
-    writing_down(monkeypatch)
-    asked = {"a": variant(0, SHORT), "b": variant(0, SHORT | {"samplers.ring.outer": 0.9})}  # uniform reads no ring
-    found = Trials(splits).run(asked)
+    """Equal variants train once. A run with a damaged outcome trains again."""
+    record_starts(monkeypatch)
+    variants = {"a": variant(0, SHORT), "b": variant(0, SHORT | {"samplers.ring.outer": 0.9})}  # uniform reads no ring
+    outcomes = Trials(splits).run(variants)
     assert trained() == ["0"]
-    assert found["a"] == found["b"]
+    assert outcomes["a"] == outcomes["b"]
     assert states() == []
     (file,) = Path(".annulus/outcomes").iterdir()
     content = json.loads(file.read_text())
-    assert content["metrics"] == found["a"].metrics
-    assert content["history"] == found["a"].history
+    assert content["metrics"] == outcomes["a"].metrics
+    assert content["history"] == outcomes["a"].history
     assert content["images"] == 30
     assert file.stat().st_size < 3000
     monkeypatch.setattr(module, "pick_device", lambda: torch.device("meta"))  # a machine with another device
-    assert Trials(splits).run(asked) == found
+    assert Trials(splits).run(variants) == outcomes
     assert trained() == ["0"]
     monkeypatch.setattr(module, "pick_device", lambda: CPU)
     for damage in ("", "[]", "{}", file.read_text().replace('"images": 30', '"images": 300')):
         file.write_text(damage)
-        assert Trials(splits).run({"a": asked["a"]}) == {"a": found["a"]}
+        assert Trials(splits).run({"a": variants["a"]}) == {"a": outcomes["a"]}
         assert "is damaged" in caplog.text
         caplog.clear()
     assert trained() == ["0"] * 5
@@ -415,26 +417,26 @@ def test_a_state_serves_the_same_settings_and_images_alone(splits, monkeypatch):
 
 def test_progress_calls_a_run_by_its_number_its_point_and_its_seed(splits, monkeypatch, caplog):
     caplog.set_level(logging.INFO, logger="annulus")
-    asked = []
+    run_names = []
 
     def made_up(compute, items, *, names, device):
-        asked.extend(names)
+        run_names.extend(names)
         return [outcome([True])] * len(items)
 
     monkeypatch.setattr(module, "map_processes", made_up)
     keys = [3, (("IR", 0.5), 1), (("ball", None), 0)]
     Trials(splits).run({key: variant(seed) for seed, key in enumerate(keys)})
-    assert asked == ["run 1 of 3, seed 3", "run 2 of 3, IR, 0.5, seed 1", "run 3 of 3, ball, seed 0"]
+    assert run_names == ["run 1 of 3, seed 3", "run 2 of 3, IR, 0.5, seed 1", "run 3 of 3, ball, seed 0"]
     assert "runs have their outcome" not in caplog.text
-    asked.clear()
+    run_names.clear()
     Trials(splits).cached(variant(0)).write(outcome([True]))
     Trials(splits).run({seed: variant(seed) for seed in (0, 1)})
-    assert asked == ["run 1 of 1, seed 1"]
+    assert run_names == ["run 1 of 1, seed 1"]
     assert "1 of 2 runs have their outcome in .annulus/outcomes and train no more" in caplog.text
 
 
 def test_a_mistake_in_a_worker_reaches_the_caller_as_its_sentence(splits, monkeypatch):
-    """A diverging run says so; the others' outcomes are kept."""
+    """A diverging run raises its own error, and the other runs' outcomes are kept."""
     cores(monkeypatch, 1)
     variants = {0: variant(0, SHORT), "diverges": diverging(variant(0, SHORT))}
     with pytest.raises(InputError, match=r"lower scales\.SCALE\.pretrain\.learning_rate"):

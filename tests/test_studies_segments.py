@@ -1,4 +1,4 @@
-"""A run whose encoder also segments: its mean IoU is that of its frozen maps, and nothing else of the run changes."""
+"""A run whose encoder also segments: its mean IoU is from its frozen maps, and the rest of the run is the same."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ DECODER = SegmentationSettings(width=8, epochs=2, batch_size=16, learning_rate=0
 
 
 def with_masks(images: ImageSet) -> ImageSet:
-    """A pixel's class: whether it is brighter than the image's mean."""
+    """The images with masks: class 1 for pixels whose red is above the image's mean, class 0 for others."""
     red = images.images.pixels[:, 0].float()
     return ImageSet(
         images.images, images.labels, images.rows, images.classes, (red > red.mean(dim=(1, 2), keepdim=True)).byte()
@@ -29,7 +29,7 @@ def with_masks(images: ImageSet) -> ImageSet:
 
 @pytest.fixture
 def folder(empty_checkout, monkeypatch):
-    """Images with masks; one thread, as each run has, for a decoder's sums depend on it."""
+    """Folder of images with masks. Sets one thread, as each run has, since a decoder's sums depend on it."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     monkeypatch.setattr(module, "pick_device", lambda: CPU)
@@ -47,8 +47,8 @@ def test_mean_iou_is_of_the_frozen_maps_and_changes_nothing_else(folder):
     segments, trials = Segments.from_folder(folder, DECODER), Trials(splits)
     runs = {"plain": build_trial(tree, 0), "segmented": build_trial(tree, 0, segments=segments)}
     assert trials.cached(runs["plain"]).name != trials.cached(runs["segmented"]).name
-    found = trials.run(runs)
-    more = dict(found["segmented"].metrics)
+    outcomes = trials.run(runs)
+    more = dict(outcomes["segmented"].metrics)
     training = trials.training(runs["plain"])
     training.run()
     images = [with_masks(stripes(40, 5)), with_masks(stripes(20, 6))]
@@ -56,8 +56,8 @@ def test_mean_iou_is_of_the_frozen_maps_and_changes_nothing_else(folder):
     expected = segment(train, images[0].masks, test, images[1].masks, DECODER, 0, CPU).metrics
     for name in ("mean_iou_percent", "pixel_accuracy_percent"):
         assert more.pop(name) == expected[name]
-    assert more == found["plain"].metrics
-    assert found["segmented"].right == found["plain"].right
+    assert more == outcomes["plain"].metrics
+    assert outcomes["segmented"].right == outcomes["plain"].right
 
 
 def test_other_masks_or_another_decoder_are_another_run(folder):

@@ -1,4 +1,4 @@
-"""A study's params.yaml over the root's: what a row changes, what it leaves alone, and what it is refused for."""
+"""A study's params.yaml over the root's: changes of a row, values that it keeps, and refusals."""
 
 import shutil
 
@@ -29,23 +29,23 @@ OWN = {
 
 @pytest.fixture
 def make(tmp_path):
-    """A study of these contents over a root of these changes."""
+    """Function that builds a study with these changes over a root with these changes."""
 
-    def made(changes: dict | None = None, root: dict | None = None) -> Study:
+    def build(changes: dict | None = None, root: dict | None = None) -> Study:
         text = yaml.safe_dump(TREE | root) if root else stated_text()
         (tmp_path / "params.yaml").write_text(text)
-        kept = {key: value for key, value in (OWN | (changes or {})).items() if value is not None}
-        (tmp_path / "study.yaml").write_text(yaml.safe_dump(kept, sort_keys=False))
+        present = {key: value for key, value in (OWN | (changes or {})).items() if value is not None}
+        (tmp_path / "study.yaml").write_text(yaml.safe_dump(present, sort_keys=False))
         return Study(tmp_path / "params.yaml", tmp_path / "study.yaml")
 
-    return made
+    return build
 
 
 def refusal(make, changes: dict, settings: dict | None = None) -> str:
-    """What the user reads, without the file's name, which comes first."""
-    with pytest.raises(InputError, match=r"^[^\n]+study\.yaml: [^\n]*$") as refused:
+    """Message of the refusal, without the file's name at its start."""
+    with pytest.raises(InputError, match=r"^[^\n]+study\.yaml: [^\n]*$") as error:
         make(changes).variant("a row", settings or {}, 0)
-    return str(refused.value).partition("study.yaml: ")[2]
+    return str(error.value).partition("study.yaml: ")[2]
 
 
 def test_the_row_wins_over_the_scale_and_the_scale_over_the_defaults_and_the_data_set_is_that_of_the_scale(make):
@@ -92,11 +92,11 @@ OVER_THE_ROOT = [
 @pytest.mark.parametrize("study", OVER_THE_ROOT)
 def test_a_study_s_settings_are_accepted_at_every_scale_and_no_two_of_a_part_of_views_are_the_same(study, tmp_path):
     path = settings_script(study)
-    main, of_parts = script(path).main, path == "stages/study_settings.py"
+    main, has_parts = script(path).main, path == "stages/study_settings.py"
     for scale in at_scale(tmp_path, study, "tiny").content["scales"]:
         files = main(at_scale(tmp_path, study, scale))
         assert files
-        for points in (part["points"] for part in files.values() if of_parts and "points" in part):
+        for points in (part["points"] for part in files.values() if has_parts and "points" in part):
             assert all([one["run"] for one in points].count(point["run"]) == 1 for point in points)
             assert all(point["base"] in [[one["series"], one["value"]] for one in points] for point in points)
 
@@ -142,7 +142,7 @@ def test_an_unknown_key_is_named_with_its_row_and_the_nearest_known_one(make):
 @pytest.mark.parametrize(
     ("changes", "settings", "sentence"),
     [
-        # What the root refuses is said with the study's file and row.
+        # The root's refusals name the study's file and row.
         ({}, {"samplers.ring.outer": 2.0}, "a row: samplers.ring.outer: 2.0 refused; input should be less than or eq"),
         ({}, {"samplers.ball": {"outre": 0.1, "outer": 0.1}}, "a row: samplers.ball.outre: unknown key; did you mean"),
         ({}, {"neighbours": "s", "bound": "binary-nce"}, "a row: neighbours: s gives a query several positives, and"),
@@ -181,13 +181,13 @@ SETTINGS = {
 
 @pytest.fixture
 def own(tmp_path):
-    """Such a study with these changes, without any params.yaml of the root's."""
+    """Function that builds a study of SETTINGS with these changes, without the root's params.yaml."""
 
-    def made(changes: dict | None = None) -> OwnStudy:
+    def build(changes: dict | None = None) -> OwnStudy:
         (tmp_path / "study.yaml").write_text(yaml.safe_dump(SETTINGS | (changes or {}), sort_keys=False))
         return OwnStudy(tmp_path / "study.yaml")
 
-    return made
+    return build
 
 
 def test_a_section_is_its_own_values_with_the_scale_s_on_top(own):
@@ -213,7 +213,7 @@ def tiny(**section):
         ({"ball": {"outre": 0.1}}, "ball", "ball: outre: unknown key; did you mean 'outer'? (known: outer)"),
         (tiny(ball={"outer": 2.0}), "ball", "ball: outer: 2.0 refused; input should be"),
         ({"ball": {}} | tiny(), "ball", "ball: outer: missing; it has no default: write a value"),
-        # A slip of the pen in a scale would leave the paper's own settings on, and cost hours.
+        # A typo in a scale would leave the paper's own settings on and cost hours.
         (tiny(bal={"outer": 0.1}), "ball", "scales.tiny: 'bal' is not a section; did you mean 'ball'?"),
         (tiny(seeds=[7]), "ball", "scales.tiny: 'seeds' is not a section"),
         (tiny(rings={"fra": {}}), "rings.far", "did you mean 'far'"),
@@ -222,9 +222,9 @@ def tiny(**section):
     ],
 )
 def test_a_section_with_a_fault_is_refused_with_study_file_and_the_nearest(own, changes, name, sentence):
-    with pytest.raises(InputError) as refused:
+    with pytest.raises(InputError) as error:
         own(changes).section(name, Ring if name.startswith("rings") else Ball)
-    assert sentence in str(refused.value).partition("study.yaml: ")[2]
+    assert sentence in str(error.value).partition("study.yaml: ")[2]
 
 
 def at_scale(tmp_path, name: str, scale: str) -> Study:
@@ -272,13 +272,13 @@ def test_a_part_of_validation_accuracy_needs_validation_images(tmp_path):
 
 
 def test_what_a_study_measures_beside_accuracies_is_asked_of_its_runs(tmp_path):
-    of_part, of_row = (script(f"stages/{name}.py").runs for name in ("study_part", "algorithms/train"))
+    part_runs, row_runs = (script(f"stages/{name}.py").runs for name in ("study_part", "algorithms/train"))
     rows = script("stages/algorithms/settings.py").main(at_scale(tmp_path, "algorithms", "tiny"))
     part, plain = (
         part_settings(at_scale(tmp_path, study, "tiny"), part)
         for study, part in (("law", "moco"), ("negatives", "count"))
     )
-    for runs, views in ((of_row(rows["rows/IR"]), 1024), (of_part(part), 1024), (of_part(plain), None)):
+    for runs, views in ((row_runs(rows["rows/IR"]), 1024), (part_runs(part), 1024), (part_runs(plain), None)):
         assert {trial.closeness_views for trial in runs.values()} == {views}
 
 
@@ -287,8 +287,8 @@ def test_at_the_paper_s_scale_a_part_has_the_paper_s_values_and_both_heads(tmp_p
     for part, figure, base in (("crop", "infomin.fig11", 0.2), ("jitter", "infomin.fig12", 1.0)):
         points = part_settings(at_scale(tmp_path, "strength", "paper"), part)["points"]
         for head in ("mlp", "linear"):
-            of_head = [point["value"] for point in points if point["run"]["methods"]["moco"]["head"] == head]
-            assert of_head == figures[figure].sweep
+            values = [point["value"] for point in points if point["run"]["methods"]["moco"]["head"] == head]
+            assert values == figures[figure].sweep
         assert {point["base"][1] for point in points} == {base}
         demo = part_settings(at_scale(tmp_path, "strength", "demo"), part)["points"]
         assert {point["value"] for point in demo} != set(figures[figure].sweep)
@@ -307,23 +307,23 @@ def test_a_row_of_lab_images_is_cmc_and_one_whose_name_says_ring_or_ball_has_it(
 
 
 @pytest.fixture
-def of_another(tmp_path):
-    """A study of the rows of `rows`, with these contents."""
+def derived_study(tmp_path):
+    """Function that builds a study with these contents over the rows of the study `rows`."""
 
-    def made(content: dict) -> Study:
+    def build(content: dict) -> Study:
         for name, held in (("rows", {"study": "rows", "of": "rows"} | OWN), ("real", content)):
             (tmp_path / name).mkdir(exist_ok=True)
             (tmp_path / name / "params.yaml").write_text(yaml.safe_dump(held, sort_keys=False))
         (tmp_path / "params.yaml").write_text(stated_text())
         return Study(tmp_path / "params.yaml", tmp_path / "real/params.yaml")
 
-    return made
+    return build
 
 
-def test_a_study_of_another_one_has_the_rows_that_it_names_with_its_changes_over_the_other_s(of_another):
+def test_a_study_of_another_one_has_the_rows_that_it_names_with_its_changes_over_the_other_s(derived_study):
     content = {"study": "real", "of": "rows", "seeds": [7], "defaults": {"views": "gentle"}}
     content |= {"scales": {"tiny": {"samplers.ball.outer": 0.25}}, "rows": {"MoCo": {"split": "lab"}, "IR": {}}}
-    study = of_another(content)
+    study = derived_study(content)
     assert (study.params.scale, study.params.seeds, study.dataset) == ("tiny", [7], "shapes")
     assert study.params.defaults == DEFAULTS | {"views": "gentle"}
     assert study.params.scales["tiny"] == {"scales.tiny.pretrain.epochs": 1, "samplers.ball.outer": 0.25}
@@ -333,7 +333,7 @@ def test_a_study_of_another_one_has_the_rows_that_it_names_with_its_changes_over
     assert (run.method, run.split, run.views, run.samplers.ball.outer) == ("moco", "lab", "gentle", 0.25)
 
 
-def test_changes_of_another_study_s_row_come_after_what_that_sets_at_a_scale(of_another, monkeypatch):
+def test_changes_of_another_study_s_row_come_after_what_that_sets_at_a_scale(derived_study, monkeypatch):
     rate = "scales.${scale}.pretrain.learning_rate"
     scales = {
         "tiny": {"samplers.ball": {"outer": 0.25}, "scales.tiny.pretrain.learning_rate": 0.1},
@@ -346,7 +346,7 @@ def test_changes_of_another_study_s_row_come_after_what_that_sets_at_a_scale(of_
         ({"samplers.ball.outer": 0.75}, (0.75, 0.1)),
         ({rate: 0.3, "scales": {"demo": {}}}, (TREE["samplers"]["ball"]["outer"], 0.3)),
     ):
-        study = of_another({"study": "real", "of": "rows", "rows": {"ball": own}})
+        study = derived_study({"study": "real", "of": "rows", "rows": {"ball": own}})
         run = study.variant("ball", row_at("tiny", study.row("rows", "ball")), 0)
         assert (run.samplers.ball.outer, run.get("scales.${scale}.pretrain").learning_rate) == expected
 
@@ -363,23 +363,23 @@ def test_changes_of_another_study_s_row_come_after_what_that_sets_at_a_scale(of_
         ({"scales": 3}, "scales: 3 refused; expected keys and values, or {} for none"),
     ],
 )
-def test_a_study_of_another_one_with_a_fault_is_refused(of_another, changes, sentence):
-    with pytest.raises(InputError) as refused:
-        of_another({"study": "real", "of": "rows"} | changes)
-    assert str(refused.value).partition("real/params.yaml: ")[2] == sentence
+def test_a_study_of_another_one_with_a_fault_is_refused(derived_study, changes, sentence):
+    with pytest.raises(InputError) as error:
+        derived_study({"study": "real", "of": "rows"} | changes)
+    assert str(error.value).partition("real/params.yaml: ")[2] == sentence
 
 
-def test_a_fault_of_the_root_s_file_is_told_of_that_file(of_another, tmp_path):
-    of_another({"study": "real", "of": "rows"})
+def test_a_fault_of_the_root_s_file_is_told_of_that_file(derived_study, tmp_path):
+    derived_study({"study": "real", "of": "rows"})
     root = tmp_path / "params.yaml"
     root.write_text(yaml.safe_dump(TREE | {"samplers": TREE["samplers"] | {"ball": {"outer": "ten"}}}))
-    with pytest.raises(InputError) as refused:
+    with pytest.raises(InputError) as error:
         Study(root, tmp_path / "real/params.yaml")
-    assert str(refused.value).startswith(f"{root}: samplers.ball.outer: 'ten' is text")
+    assert str(error.value).startswith(f"{root}: samplers.ball.outer: 'ten' is text")
 
 
-def test_a_study_of_one_that_is_itself_of_another_is_told_which(of_another, tmp_path):
-    of_another({"study": "real", "of": "rows"})
+def test_a_study_of_one_that_is_itself_of_another_is_told_which(derived_study, tmp_path):
+    derived_study({"study": "real", "of": "rows"})
     third = tmp_path / "third/params.yaml"
     third.parent.mkdir()
     third.write_text("study: third\nof: real\n")

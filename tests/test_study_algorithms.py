@@ -8,7 +8,7 @@ import yaml
 from by_path import ROOT, read_yaml, script
 from checkout import rows_of
 from stated import stated_params
-from test_studies_papers import row_of
+from test_studies_papers import write_row
 
 from annulus.errors import InputError
 from annulus_lab.studies.shared.study import Study
@@ -34,7 +34,7 @@ def resolved(tmp_path):
 @pytest.fixture
 def arguments(tmp_path):
     for name, right in (("IR", (40, 60)), ("RING", (42, 66))):
-        row_of(tmp_path, name, *right)
+        write_row(tmp_path, name, *right)
     paths = {name: tmp_path / name for name in ("rows", "right")}
     return Namespace(**paths, table=tmp_path / "table.csv", pairs=tmp_path / "pairs.csv")
 
@@ -99,19 +99,19 @@ def rows_at(tmp_path, scale, row):
 def test_a_row_s_settings_of_a_scale_stand_over_its_own_at_that_scale_alone(tmp_path):
     key = "methods.ir.temperature"
     row = {key: 0.3, "scales": {"demo": {key: 0.4, "scales.demo.pretrain.epochs": 2}}}
-    found = {scale: rows_at(tmp_path, scale, row) for scale in ("tiny", "demo", "paper")}
-    assert [found[scale]["methods"]["ir"]["temperature"] for scale in found] == [0.3, 0.4, 0.3]
-    assert [found[scale]["scales"][scale]["pretrain"]["epochs"] for scale in found] == [1, 2, 300]
+    runs = {scale: rows_at(tmp_path, scale, row) for scale in ("tiny", "demo", "paper")}
+    assert [runs[scale]["methods"]["ir"]["temperature"] for scale in runs] == [0.3, 0.4, 0.3]
+    assert [runs[scale]["scales"][scale]["pretrain"]["epochs"] for scale in runs] == [1, 2, 300]
 
 
 @pytest.mark.parametrize(
-    ("scales", "said"),
+    ("scales", "message"),
     [
         ({"dmeo": {}}, "rows.IR.scales: 'dmeo' is not a scale; did you mean 'demo'?"),
         (5, "rows.IR.scales: 5 refused; expected settings for each scale"),
         ({"demo": 5}, "rows.IR.scales: {'demo': 5} refused; expected settings for each scale"),
     ],
 )
-def test_a_row_s_scales_are_checked(tmp_path, scales, said):
-    with pytest.raises(InputError, match=re.escape(said)):
+def test_a_row_s_scales_are_checked(tmp_path, scales, message):
+    with pytest.raises(InputError, match=re.escape(message)):
         rows_at(tmp_path, "tiny", {"scales": scales})

@@ -29,8 +29,8 @@ def test_every_row_on_cifar10_is_that_of_algorithms_at_the_papers_temperature(tm
     assert all(file["seeds"] == [int(seed)] for (_, seed), file in runs.items())
     rows = {row: file["run"] for (row, seed), file in runs.items() if seed == "0"}
     assert rows.keys() <= algorithms["rows"].keys()
-    of_tables = {entry["row"] for table in files["table"]["tables"].values() for entry in table["methods"].values()}
-    assert of_tables == rows.keys() - {"untrained", "untrained-Lab"}
+    table_rows = {entry["row"] for table in files["table"]["tables"].values() for entry in table["methods"].values()}
+    assert table_rows == rows.keys() - {"untrained", "untrained-Lab"}
     assert len({json.dumps(run) for run in rows.values()}) == len(rows)
     ring = rows["RING+anneal"]
     assert ring["methods"]["ir"]["temperature"] == 0.07
@@ -49,7 +49,7 @@ def test_a_row_that_algorithms_lacks_is_said_of_the_list_that_names_it(tmp_path,
 
 @pytest.fixture
 def archive(tmp_path) -> Path:
-    """Noise, in folders like those of CIFAR-10."""
+    """Archive of noise images, in folders like CIFAR-10's."""
     random = np.random.default_rng(0)
     for split, images in (("train", 40), ("test", 4)):
         for name in ("cat", "dog", "ship"):
@@ -115,13 +115,13 @@ def test_a_row_goes_on_with_the_next_call_until_its_metrics_are_there(archive, t
         changes = f"{{scale: {scale}, seeds: [3], rows: [untrained]}}"
         return call(tmp_path, archive, "untrained/3", "--set", changes, *words)
 
-    refused = go_on(tmp_path / "nope.tar")
-    assert refused.returncode == 2
-    assert "nope.tar as a tar (with Python 3.11.4 or newer): " in refused.stderr.splitlines()[-1]
-    said = []
+    failure = go_on(tmp_path / "nope.tar")
+    assert failure.returncode == 2
+    assert "nope.tar as a tar (with Python 3.11.4 or newer): " in failure.stderr.splitlines()[-1]
+    lines = []
     for seconds in ("0.1", "200", "200"):
-        said.append(go_on(archive, "--seconds", seconds).stdout.splitlines()[-1])
-    assert said == ["untrained/3: continues with the next call", "untrained/3: done", "untrained/3: done"]
+        lines.append(go_on(archive, "--seconds", seconds).stdout.splitlines()[-1])
+    assert lines == ["untrained/3: continues with the next call", "untrained/3: done", "untrained/3: done"]
     assert list(json.loads((tmp_path / "out/rows/untrained/3.json").read_text())) == ["3"]
     assert list(read_right(Path("out/right/untrained/3.json"))["linear_top1_percent"]) == [3]
     go_on(archive, "--seconds", "0.1", scale="cpu")

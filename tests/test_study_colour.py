@@ -42,8 +42,8 @@ def test_masks_lie_below_their_images(generator):
     assert sheet.height == GAP + 4 * step
     assert sheet.getpixel((left, GAP)) == tuple(pixels[0, :, 0, 0].tolist())
     assert sheet.getpixel((left + SIDE - 1, GAP + 2 * step + SIDE - 1)) == tuple(pixels[2, :, 3, 3].tolist())
-    shown = [sheet.getpixel((left + SIDE * (2 * n + 1) // 8, GAP + step + 1)) for n in range(4)]
-    assert len(set(shown)) == 4
-    assert shown[3] == (255, 255, 255)
+    colours = [sheet.getpixel((left + SIDE * (2 * n + 1) // 8, GAP + step + 1)) for n in range(4)]
+    assert len(set(colours)) == 4
+    assert colours[3] == (255, 255, 255)
     with pytest.raises(InputError, match="these images have no classes of their pixels to show"):
         mask_sheet(ImageSet(images.images, images.labels, images.rows, ("any",)), 1, 1)

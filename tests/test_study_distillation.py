@@ -1,4 +1,4 @@
-"""The study `distillation` as a user runs it, at `scale: tiny`, cut to four losses; what its twin shares with it."""
+"""The study `distillation` as a user runs it, at `scale: tiny`, cut to four losses; its twin has the same losses."""
 
 import pytest
 from by_path import ROOT, script

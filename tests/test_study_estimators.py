@@ -1,4 +1,4 @@
-"""The study `estimators`: its tables at tiny settings, what its params.yaml is refused for, and all of it by DVC."""
+"""The study `estimators`: its tables at tiny settings, refusals of its params.yaml, and a whole run by DVC."""
 
 import functools
 import json
@@ -23,10 +23,10 @@ from annulus.negatives.samplers import Ball, Uniform
 from annulus.running.checkpoint import clear
 from annulus_lab.config.params import filled, kinds
 from annulus_lab.pipeline.stage import Results
-from annulus_lab.studies.estimators import conditional as conditional_of
-from annulus_lab.studies.estimators import gaussians as gaussians_of
-from annulus_lab.studies.estimators import staircase as staircase_of
-from annulus_lab.studies.estimators import theorems as theorems_of
+from annulus_lab.studies.estimators import conditional as conditional_module
+from annulus_lab.studies.estimators import gaussians as gaussians_module
+from annulus_lab.studies.estimators import staircase as staircase_module
+from annulus_lab.studies.estimators import theorems as theorems_module
 from annulus_lab.studies.estimators.critics import Joint, Separable
 from annulus_lab.studies.estimators.estimators_params import (
     ConditionalParams,
@@ -71,22 +71,22 @@ for staircase_params in TINY["staircases"].values():
 pytestmark = pytest.mark.usefixtures("empty_checkout")
 
 
-def written(content: dict) -> OwnStudy:
+def write_study(content: dict) -> OwnStudy:
     path = Path("study.yaml")
     path.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
     return OwnStudy(path)
 
 
 def study(seeds: list[int], **changes) -> OwnStudy:
-    """The study at settings that take a moment; `changes` go on top of a section's."""
+    """The study at settings that take a moment, with `changes` over those of a section."""
     sections = TINY | {"conditional": TINY["conditional"] | {"seeds": seeds}}
     sections |= {name: sections[name] | those for name, those in changes.items()}
     few = {"conditional": CONTENT["conditional"] | {"variants": VARIANTS}}
-    return written(CONTENT | few | {"seeds": seeds, "scale": "tiny", "scales": {"tiny": sections}})
+    return write_study(CONTENT | few | {"seeds": seeds, "scale": "tiny", "scales": {"tiny": sections}})
 
 
 def run(stage: str, study: OwnStudy) -> tuple[Results, dict[str, list[dict]], bytes]:
-    """A stage's results, its tables by their names, and all that it wrote."""
+    """Runs a stage and returns its results, its tables by name, and the bytes of all outputs."""
     resolved = json.loads(json.dumps(settings.main(study)))  # as they are in a file
     paths = {name: Path(f"{name}.csv") for name in STAGES[stage].PATHS}
     results = STAGES[stage].main(resolved[stage], Namespace(**paths))
@@ -102,7 +102,7 @@ def run(stage: str, study: OwnStudy) -> tuple[Results, dict[str, list[dict]], by
 
 @functools.cache
 def once(stage: str) -> tuple[Results, dict[str, list[dict]], bytes]:
-    """What the stage gives of two seeds, for all tests that only read."""
+    """Cached results of the stage for two seeds, for all tests that only read."""
     return run(stage, study([3, 4]))
 
 
@@ -120,12 +120,12 @@ def states() -> list[Path]:
     ],
 )
 def test_a_further_piece_changes_none_of_the_others(stage, few, more, monkeypatch):
-    given = []
-    monkeypatch.setattr(STAGES[stage].ResumableTasks, "run", lambda _, tasks: given.append(tasks) or 1 / 0)
+    calls = []
+    monkeypatch.setattr(STAGES[stage].ResumableTasks, "run", lambda _, tasks: calls.append(tasks) or 1 / 0)
     for changes in (few, more):
         with pytest.raises(ZeroDivisionError):
             run(stage, study([3, 4], **{"staircases" if stage == "staircases/joint" else stage: changes}))
-    assert given[0].items() < given[1].items()
+    assert calls[0].items() < calls[1].items()
 
 
 QUICK = ("binary", "ideal", "theorems")  # these compute in this process alone
@@ -201,13 +201,13 @@ def test_one_seed_has_no_spread_and_margins_and_alphas_without_a_proven_bound_ar
 
 def test_the_spread_over_seeds_is_that_of_a_sample():
     params = GaussiansParams(**CONTENT["gaussians"])
-    row = gaussians_of.row(params, "InfoNCE", 2.0, 8, {3: 1.0, 4: 3.0})
+    row = gaussians_module.row(params, "InfoNCE", 2.0, 8, {3: 1.0, 4: 3.0})
     assert row["std_over_seeds_nats"] == pytest.approx(2**0.5)
     assert (row["estimate_seed3_nats"], row["estimate_seed4_nats"]) == (1.0, 3.0)
 
 
 def plain_eqco(scores: torch.Tensor, alpha: float) -> torch.Tensor:
-    """eqco eq. 10 with K - 1 negatives, off log(1 + alpha); InfoNCE at alpha = K - 1."""
+    """log(1 + alpha) minus the loss of eqco eq. 10 with K - 1 negatives; InfoNCE at alpha = K - 1."""
     own, sums = scores.diagonal().exp(), scores.exp().sum(dim=1)
     return math.log(1 + alpha) + (own / (own + alpha / (len(scores) - 1) * (sums - own))).log().mean()
 
@@ -220,44 +220,44 @@ def plain_mlcpc(bound: str, scores: torch.Tensor, alpha: float) -> torch.Tensor:
 
 
 def alone(make, value, toys, rate, draws) -> tuple[torch.nn.Module, list[float]]:
-    """A critic trained by itself on six pairs of each toy in turn, and its estimates."""
+    """Trains a critic by itself on six pairs of each toy in turn; returns it and its estimates."""
     with first_weights(derive(3, "weights")):
-        critic, found = make(), []
+        critic, values = make(), []
     optimizer = torch.optim.Adam(critic.parameters(), rate)
     for toy in toys:
         estimate = value(critic(*toy.sample(6, draws)))
         optimizer.zero_grad()
         (-estimate).backward()
         optimizer.step()
-        found.append(estimate.item())
-    return critic, found
+        values.append(estimate.item())
+    return critic, values
 
 
 def test_gaussians_estimates_are_those_of_critics_trained_one_after_the_other(in_float64):
-    """Same weights at the start; the pairs of a level the same for both bounds; means over batches after training."""
+    """Both bounds share first weights and pairs. Estimates are means over batches after training."""
     own = CONTENT["gaussians"] | {"hidden": 8, "outputs": 4, "steps": 5, "evaluations": 3, "learning_rate": 0.01}
     params = GaussiansParams(**(own | {"information": [2.0, 6.0], "pairs": [6]}))
-    found = gaussians_of.estimates(params, (6, 3))["nats"]
+    nats = gaussians_module.estimates(params, (6, 3))["nats"]
     for (method, alpha), level in product((("InfoNCE", 5.0), ("EqCo", 512.0)), (0, 1)):
         toy, draws = CorrelatedGaussians.with_information(20, params.information[level]), generator(3, "pairs", level)
         critic, _ = alone(
             lambda: Separable(20, 8, 1, 4), lambda each, alpha=alpha: plain_eqco(each, alpha), [toy] * 5, 0.01, draws
         )
         expected = statistics.fmean(plain_eqco(critic(*toy.sample(6, draws)), alpha).item() for _ in range(3))
-        assert found[method][level] == pytest.approx(expected, abs=1e-8)
+        assert nats[method][level] == pytest.approx(expected, abs=1e-8)
 
 
 @pytest.mark.parametrize("critic", ["separable", "joint"])
 @pytest.mark.parametrize("bound", ["CPC", "ML-CPC"])
 def test_a_staircase_s_estimates_are_those_of_critics_trained_one_after_the_other(bound, critic, in_float64):
-    """The same weights at the start and the same pairs at every alpha, the level rising after four steps."""
+    """Every alpha starts with the same weights and sees the same pairs. The level rises after four steps."""
     own = CONTENT["staircases"][critic] | {"hidden": 8, "pairs": 6, "steps_per_level": 4, "points": 1, "dims": 4}
     own |= {"alphas": [1.0, 0.05], "information": [2.0, 6.0], "outputs": 3 if critic == "separable" else None}
     params = StaircaseParams(**own)
-    found = staircase_of.follow(params, (bound, 3))["nats"]
-    assert found.shape == (2, 8)
+    estimates = staircase_module.follow(params, (bound, 3))["nats"]
+    assert estimates.shape == (2, 8)
     toys = [CorrelatedGaussians.with_information(4, nats) for nats in (2.0, 6.0) for _ in range(4)]
-    for nats, alpha in zip(found, params.alphas, strict=True):
+    for nats, alpha in zip(estimates, params.alphas, strict=True):
         _, expected = alone(
             lambda: Joint(4, 8, 2) if critic == "joint" else Separable(4, 8, 2, 3),
             lambda each, alpha=alpha: plain_mlcpc(bound, each, alpha),
@@ -267,7 +267,7 @@ def test_a_staircase_s_estimates_are_those_of_critics_trained_one_after_the_othe
 
 
 def test_what_is_simulated_is_what_is_computed():
-    """The same critic for both, so that they agree within the error of a mean over so many batches."""
+    """Both have the same critic, so they agree within the error of a mean over the simulated batches."""
     simulations = 100
     rows = run("binary", study([3], binary={"simulations": simulations, "candidates": [8], "p": 0.3}))[1]["points"]
     entropy = -0.3 * math.log(0.3) - 0.7 * math.log(0.7)
@@ -282,33 +282,35 @@ def test_a_point_is_the_mean_over_its_steps_and_a_level_s_end_that_over_its_last
     own = CONTENT["staircases"]["separable"] | {"steps_per_level": 8, "points": 4, "information": [2.0, 4.0]}
     params = StaircaseParams(**own)
     nats = torch.tensor([0.0, 1, 2, 3, 4, 5, 6, 8, 10, 10, 20, 20, 30, 30, 40, 44])
-    points = staircase_of.curve(params, "CPC", 0.5, {3: nats - 1, 4: nats + 1})
+    points = staircase_module.curve(params, "CPC", 0.5, {3: nats - 1, 4: nats + 1})
     assert [row["estimate_nats"] for row in points] == [0.5, 2.5, 4.5, 7.0, 10.0, 20.0, 30.0, 42.0]
     assert [row["iteration"] for row in points] == [2, 4, 6, 8, 10, 12, 14, 16]
     assert [row["information_nats"] for row in points] == [2.0] * 4 + [4.0] * 4
-    ends = staircase_of.ends(params, "ML-CPC", 0.5, {3: nats, 4: 3 * nats})
+    ends = staircase_module.ends(params, "ML-CPC", 0.5, {3: nats, 4: 3 * nats})
     assert [(row["estimate_nats"], row["std_nats"]) for row in ends] == [(14.0, 2.0), (84.0, 4.0)]
     over_seeds = [row[f"{name}_std_over_seeds_nats"] for row in ends for name in ("estimate", "std")]
     assert over_seeds == pytest.approx([98**0.5, 2**0.5, 84 / 2**0.5, 8**0.5])
     assert [row["estimate_seed4_nats"] for row in ends] == [21.0, 126.0]
     assert [row["std_seed3_nats"] for row in ends] == [1.0, 2.0]
     assert {row["ceiling_nats"] for row in ends} == {math.log(256)}
-    [alone] = {row["estimate_std_over_seeds_nats"] for row in staircase_of.ends(params, "CPC", 0.5, {3: nats})}
+    [alone] = {row["estimate_std_over_seeds_nats"] for row in staircase_module.ends(params, "CPC", 0.5, {3: nats})}
     assert alone == "", "one seed tells nothing of others"
 
 
 def test_a_row_of_conditional_has_mean_and_interval_over_seeds_of_its_own_share_and_points():
-    """Every estimate is told by its share and seed, and has a place of its own."""
+    """Share and seed determine an estimate, and each has its own place."""
     params = filled(ConditionalParams, CONTENT["conditional"] | TINY["conditional"])
-    found = conditional_of.train_variant(replace(params, seeds=[3, 4]), "cosine")
-    alone = conditional_of.train_variant(replace(params, seeds=[4], percents=[50]), "cosine")
-    assert found["unseen"]["own"][1][1] == pytest.approx(alone["unseen"]["own"][0][0], abs=1e-3)
-    assert found["unseen"]["own"] != found["trained on"]["own"], "the bound holds of points the critic has not seen"
+    estimates = conditional_module.train_variant(replace(params, seeds=[3, 4]), "cosine")
+    alone = conditional_module.train_variant(replace(params, seeds=[4], percents=[50]), "cosine")
+    assert estimates["unseen"]["own"][1][1] == pytest.approx(alone["unseen"]["own"][0][0], abs=1e-3)
+    assert estimates["unseen"]["own"] != estimates["trained on"]["own"], (
+        "the bound holds of points the critic has not seen"
+    )
 
     by_share = [[4.0] * 3, [1.0, 2.0, 6.0], [5.0] * 3]
     nats = {"own": by_share, "uniform": [[0.0000123456, 0.0, 0.0]] * 3}
     params = replace(params, seeds=[3, 4, 5])
-    row = conditional_of.rows("cosine-slow-warm", params, {"unseen": nats, "trained on": nats})[4]
+    row = conditional_module.rows("cosine-slow-warm", params, {"unseen": nats, "trained on": nats})[4]
     assert (row["points"], row["method"], row["percent_closest"]) == ("trained on", "CNCE", 50)
     assert (row["score"], row["learning_rate"], row["warm_start"]) == ("cosine", 0.003, 0.3)
     assert (row["estimate_nats"], row["std_over_seeds_nats"]) == ("3", f"{7**0.5:.4g}")
@@ -316,8 +318,8 @@ def test_a_row_of_conditional_has_mean_and_interval_over_seeds_of_its_own_share_
     assert row["uniform_nats"] == "4.115e-06", "as small as they are, not rounded to nothing"
     assert (row["estimate_seed4_nats"], row["uniform_seed3_nats"]) == ("2", "1.235e-05")
     assert row["supremum_nats"] == "0.0002013"
-    of_one_seed = {"own": [[4.0]] * 3, "uniform": [[0.0]] * 3}
-    row = conditional_of.rows("cosine", replace(params, seeds=[3]), {"unseen": of_one_seed})[0]
+    one_seed = {"own": [[4.0]] * 3, "uniform": [[0.0]] * 3}
+    row = conditional_module.rows("cosine", replace(params, seeds=[3]), {"unseen": one_seed})[0]
     assert (row["std_over_seeds_nats"], row["interval_nats"]) == ("", "")
 
 
@@ -344,7 +346,7 @@ def test_with_the_ideal_critic_every_bound_is_where_theory_puts_it():
 def test_the_theorems_numbers_say_what_the_papers_say():
     numbers = run("theorems", study([3], theorems={"repeats": 8, "memory": 400, "queries": 30}))[0].metrics
     assert numbers["information_nats"] == pytest.approx(-math.log(1 - 0.64))
-    # ring Theorem 3.2: bias is the truth minus the estimate, so that a lower one has more.
+    # ring Theorem 3.2: bias is the truth minus the estimate, so a lower estimate has more bias.
     assert numbers["thm32_bias_cnce_nats"] > numbers["thm32_bias_nce_nats"] > 0
     assert numbers["thm32_variance_cnce"] < 0.8 * numbers["thm32_variance_nce"]
     # A.1: no information, and yet an estimate above 0, though not above the ceiling.
@@ -360,37 +362,39 @@ def test_the_theorems_numbers_say_what_the_papers_say():
 def test_variance_is_that_of_one_query_s_estimate_over_its_draws():
     params = filled(TheoremsParams, CONTENT["theorems"] | {"memory": 200, "queries": 3, "repeats": 300, "negatives": 4})
     toy = CorrelatedGaussians(params.dims, params.rho)
-    of = theorems_of.build_case(params, toy, toy, 3)
-    assert of.scores.shape == (3, 200)
-    assert of.self_index.tolist() == list(range(3))
+    case = theorems_module.build_case(params, toy, toy, 3)
+    assert case.scores.shape == (3, 200)
+    assert case.self_index.tolist() == list(range(3))
     variances = []
     for query in range(3):
-        scores = of.scores[query].double().tolist()
+        scores = case.scores[query].double().tolist()
         others = scores[:query] + scores[query + 1 :]
         draws = torch.randint(len(others), (4000, 4), generator=generator(query))
         masses = [math.exp(scores[query]) + sum(math.exp(others[place]) for place in drawn) for drawn in draws.tolist()]
         variances.append(statistics.variance(math.log(mass) for mass in masses))
     expected = pytest.approx(statistics.fmean(variances), rel=0.15)
-    assert theorems_of.variance(params, of, Uniform(), "uniform", 3) == expected
+    assert theorems_module.variance(params, case, Uniform(), "uniform", 3) == expected
     few = replace(params, repeats=5)
-    assert theorems_of.variance(few, of, Ball(0.006), "ball", 3) == pytest.approx(0, abs=1e-10), "a set of one row"
+    assert theorems_module.variance(few, case, Ball(0.006), "ball", 3) == pytest.approx(0, abs=1e-10), (
+        "a set of one row"
+    )
 
 
 def test_every_section_is_valid_at_every_scale():
     for scale in CONTENT["scales"]:
-        assert len(settings.main(written(CONTENT | {"scale": scale}))) == len(STAGES)
+        assert len(settings.main(write_study(CONTENT | {"scale": scale}))) == len(STAGES)
 
 
 def refusal(name: str, key: str, value: object) -> str:
-    """What the user reads, without the file and the section."""
+    """Message of the refusal, without the file and the section."""
     content = yaml.safe_load(yaml.safe_dump(CONTENT)) | {"scale": "paper", "scales": {"paper": {}}}
     section = content
     for part in name.split("."):
         section = section[part]
     section[key] = value
-    with pytest.raises(InputError) as refused:
-        written(content).section(name, MODELS[name])
-    sentence = str(refused.value)
+    with pytest.raises(InputError) as error:
+        write_study(content).section(name, MODELS[name])
+    sentence = str(error.value)
     assert "\n" not in sentence
     assert sentence.startswith(f"study.yaml: {name}: ")
     return sentence.removeprefix(f"study.yaml: {name}: ")

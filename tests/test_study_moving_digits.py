@@ -44,14 +44,14 @@ def test_the_study_as_a_user_runs_it(tmp_path):
 def test_sharings_of_which_none_holds_another_have_no_pair_and_a_further_seed_or_sharing_changes_no_run(
     tmp_path, monkeypatch
 ):
-    given = []
+    calls = []
 
     class Ran:
         def __init__(self, *_):
             self.done = lambda: None
 
         def run(self, tasks):
-            given.append(tasks)
+            calls.append(tasks)
             result = dict.fromkeys(("digit", "background", "position"), torch.ones(2)) | {"loss_nats": 1.0}
             return dict.fromkeys(tasks, result)
 
@@ -64,6 +64,6 @@ def test_sharings_of_which_none_holds_another_have_no_pair_and_a_further_seed_or
     for seeds, first in ([0, 1], 1), ([0, 1], 0), ([0, 1, 2], 0):
         some = training | {"sharings": training["sharings"][first:]}
         stage.main({"world": {}, "training": some, "seeds": seeds, "scale": "tiny"}, paths)
-    assert given[0].items() < given[1].items() < given[2].items()
+    assert calls[0].items() < calls[1].items() < calls[2].items()
     assert [row["sharing"] for row in rows_of(paths.table)] == ["digit", "position", "supervised", "untrained"]
     assert rows_of(paths.pairs) == []

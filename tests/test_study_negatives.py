@@ -31,13 +31,13 @@ TEMPERATURES = {"keys": ["methods.ir.temperature"], "values": [0.2, 0.1]}
 CONTENT = read_yaml(ROOT / "stages/negatives/params.yaml")
 
 
-def right_of(trial: Trial) -> float:
+def right_count(trial: Trial) -> float:
     ball = isinstance(trial.run.sampler, Ball)
     return 1000 * trial.run.method.temperature + trial.run.seed + 100 * ball
 
 
 class MadeUp:
-    """Trials whose right test images of 1,000 are told by the parameters; remembers what was asked for."""
+    """Trials whose parameters set the number of right test images of 1,000; keeps the variants of the last run."""
 
     asked: dict[object, Trial]
 
@@ -45,12 +45,12 @@ class MadeUp:
 
     def run(self, variants: Mapping) -> dict:
         MadeUp.asked = dict(variants)
-        return {key: outcome([image < right_of(run) for image in range(1000)]) for key, run in variants.items()}
+        return {key: outcome([image < right_count(run) for image in range(1000)]) for key, run in variants.items()}
 
 
 @pytest.fixture
 def made(tmp_path, monkeypatch):
-    """Runs a part with made-up trials; gives its tables."""
+    """Function that runs a part with made-up trials and returns its tables."""
     monkeypatch.setattr(part, "Trials", MadeUp)
     monkeypatch.setattr(part, "load_splits", lambda folder: None)
 
@@ -87,7 +87,7 @@ def test_estimates_that_cannot_be_made_are_refused_before_any_training(tmp_path,
 
 
 def test_a_part_runs_its_whole_grid_with_every_seed(made):
-    """The sweep's value counts also where a series sets the section that it is in."""
+    """The sweep's value also counts if a series sets the whole section of its key."""
     section = TREE["methods"]["ir"]
     series = {"IR": {"methods.ir": section | {"bank_rate": 0.25}}, "ball": {"sampler": "ball"}}
     points, figure = made({"figure": "x", "base": {"series": "IR"}, "sweep": TEMPERATURES, "series": series}, [3, 5])
@@ -125,7 +125,7 @@ class Learned:
     """A training that is killed with seed 1 once, after it has saved its state."""
 
     killed = False
-    found: ClassVar[list] = []  # of each call of `run`, the seed and the state
+    found: ClassVar[list] = []  # seed and loaded state of each call of `run`
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -188,17 +188,17 @@ def test_the_rate_of_linear_scaling_is_in_proportion_to_the_batch_and_no_more(tm
 def test_at_the_papers_scale_the_curriculum_by_length_trains_as_the_rows_of_algorithms_at_200_500_and_1000_epochs(
     tmp_path,
 ):
-    """mlcpc Table 3, Appendix C.4; at demo scale the rate and the warm-up are those of short runs."""
+    """mlcpc Table 3, Appendix C.4. At demo scale the rate and the warm-up are for short runs."""
     root = stated_params(tmp_path / "root.yaml")
     study = Study(root, ROOT / "stages/cifar10_negatives/params.yaml", "paper")
     rows = Study(root, ROOT / "stages/algorithms/params.yaml", "paper")
     points = part_settings(study, "curriculum-length")["points"]
-    of_series = {"CPC": "CPC (MoCo-v2)", "alpha from 10 to 0.1": "ML-CPC-10"}
+    series_rows = {"CPC": "CPC (MoCo-v2)", "alpha from 10 to 0.1": "ML-CPC-10"}
     assert [(point["series"], point["value"]) for point in points] == [
-        (series, epochs) for series in of_series for epochs in (200, 500, 1000)
+        (series, epochs) for series in series_rows for epochs in (200, 500, 1000)
     ]
     for point in points:
-        row = of_series[point["series"]]
+        row = series_rows[point["series"]]
         run = resolved(rows.variant(row, row_at("paper", rows.row("rows", row)), 0), RUN)
         budget = run["scales"]["paper"]["pretrain"] | {"epochs": point["value"]}
         assert point["run"]["scales"]["paper"]["pretrain"] == budget

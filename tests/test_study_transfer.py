@@ -1,4 +1,4 @@
-"""The study `transfer` as a user runs it, at `scale: tiny`, of two targets."""
+"""The study `transfer` as a user runs it, at `scale: tiny`, with two targets."""
 
 import pytest
 from checkout import Checkout, ran, rows_of
@@ -18,11 +18,11 @@ def two_targets(content: dict) -> None:
 def test_the_study_as_a_user_runs_it(tmp_path):
     checkout = Checkout(tmp_path / "annulus", "transfer")
     checkout.cut("transfer", two_targets)
-    of_targets = {f"{stage}@{target}" for stage in ("images", "target") for target in TARGETS}
-    of_variants = {f"encoders@{variant}" for variant in ("main", "uniform", "untrained")}
-    of_further = {"further_encoders@encoder0", "further@encoder0"}
+    target_stages = {f"{stage}@{target}" for stage in ("images", "target") for target in TARGETS}
+    variant_stages = {f"encoders@{variant}" for variant in ("main", "uniform", "untrained")}
+    further_stages = {"further_encoders@encoder0", "further@encoder0"}
     stages = ran(checkout.dvc("repro", study="transfer"))
-    assert set(stages) == {"settings", "training", "table"} | of_targets | of_variants | of_further
+    assert set(stages) == {"settings", "training", "table"} | target_stages | variant_stages | further_stages
 
     folder = checkout.project("transfer") / "metrics"
     *rows, ball, _ = rows_of(folder / "table.csv")

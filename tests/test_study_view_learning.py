@@ -54,7 +54,7 @@ def test_the_picture_has_a_row_for_each_generator_and_the_curves_those_that_lear
 
 
 def test_a_generator_is_made_of_the_training_images_alone(checkout, tmp_path):
-    """Validation and test images are not even there."""
+    """The folder holds no validation and no test images."""
     data, name = checkout.project(STUDY) / "data", KEPT[1]
     (tmp_path / "images").mkdir()
     shutil.copy(data / "images/train.safetensors", tmp_path / "images")

@@ -33,8 +33,8 @@ VARIANT = {name: f"some-{name}" for name in summary.READS} | {"seeds": SEEDS}
 ACCURACIES = {"knn": ("top1_percent", "nn1_top1_percent"), "linear": ("top1_percent",)}
 
 
-def of_seed(stage: str, seed: int) -> dict[str, float]:
-    """Seed 4 has one more of everything but of what has a ceiling."""
+def seed_numbers(stage: str, seed: int) -> dict[str, float]:
+    """Numbers of a stage; seed 4 has one more of each, except of the ceiling."""
     return {name: value + (seed == 4) * (name != "ceiling_nats") for name, value in MEASURED[stage].items()}
 
 
@@ -43,49 +43,49 @@ def paths(tmp_path):
     numbers = tmp_path / "numbers"
     numbers.mkdir()
     for stage in MEASURED:
-        (numbers / f"{stage}.json").write_text(json.dumps({str(seed): of_seed(stage, seed) for seed in SEEDS}))
+        (numbers / f"{stage}.json").write_text(json.dumps({str(seed): seed_numbers(stage, seed) for seed in SEEDS}))
     for stage, accuracies in ACCURACIES.items():
-        of_number = {}
+        right = {}
         for number in accuracies:
-            of_number[number] = {seed: np.arange(1000) < 10 * of_seed(stage, seed)[number] for seed in SEEDS}
-        write_right(numbers / f"{stage}_right.json", of_number)
+            right[number] = {seed: np.arange(1000) < 10 * seed_numbers(stage, seed)[number] for seed in SEEDS}
+        write_right(numbers / f"{stage}_right.json", right)
     (numbers / "prepare.json").write_text(json.dumps({"train_images": 3600}))
     return Namespace(numbers=numbers, main=tmp_path / "main", table=tmp_path / "table.csv")
 
 
 def test_intervals_of_accuracies_are_also_over_test_images(paths):
-    """Where the seeds are as accurate as each other, with other images right, only the images vary."""
-    of_number = {}
+    """Both seeds are equally accurate with other images right, so only the images vary."""
+    right = {}
     for stage, numbers in ACCURACIES.items():
         alike = MEASURED[stage] | dict.fromkeys(numbers, 60.0)
         (paths.numbers / f"{stage}.json").write_text(json.dumps({str(seed): alike for seed in SEEDS}))
-        of_number |= {number: {seed: np.roll(np.arange(1000) < 600, 7 * seed) for seed in SEEDS} for number in numbers}
-        write_right(paths.numbers / f"{stage}_right.json", {number: of_number[number] for number in numbers})
+        right |= {number: {seed: np.roll(np.arange(1000) < 600, 7 * seed) for seed in SEEDS} for number in numbers}
+        write_right(paths.numbers / f"{stage}_right.json", {number: right[number] for number in numbers})
     summary.main(VARIANT, paths)
     with paths.table.open() as file:
         rows = {row["number"]: row for row in csv.DictReader(file)}
-    expected = over_seeds_and_images(np.stack([*of_number["top1_percent"].values()])).times(100).half
+    expected = over_seeds_and_images(np.stack([*right["top1_percent"].values()])).times(100).half
     assert expected > 2
     for name in ("knn_top1_percent", "nn1_top1_percent", "linear_top1_percent"):
         assert float(rows[name]["interval"]) == pytest.approx(expected, abs=0.005)
 
 
 def test_headlines_are_means_over_seeds_and_the_table_has_each_seed_and_an_interval(paths, capsys):
-    found = summary.main(VARIANT, paths).metrics
-    assert (found["knn_top1_percent"], found["nn1_top1_percent"]) == pytest.approx((64.5, 60.5))
-    assert found["linear_top1_percent"] == pytest.approx(70.5)
-    assert (found["bound_nats"], found["bound_ceiling_nats"], found["train_images"]) == (4.0, 6.9324, 3600)
+    metrics = summary.main(VARIANT, paths).metrics
+    assert (metrics["knn_top1_percent"], metrics["nn1_top1_percent"]) == pytest.approx((64.5, 60.5))
+    assert metrics["linear_top1_percent"] == pytest.approx(70.5)
+    assert (metrics["bound_nats"], metrics["bound_ceiling_nats"], metrics["train_images"]) == (4.0, 6.9324, 3600)
     with paths.table.open() as file:
         rows = {row["number"]: row for row in csv.DictReader(file)}
     assert list(rows) == [name for name in HEADLINES if not name.startswith("crop_retrieval")], "of images with classes"
     assert (rows["knn_top1_percent"]["seed0"], rows["knn_top1_percent"]["seed4"]) == ("64.00", "65.00")
-    # Of two seeds that differ by 1, the half-width over seeds is 12.7 times 1/2; of a constant it is 0.
+    # For two seeds that differ by 1, the half-width over seeds is 12.7 times 1/2; for a constant it is 0.
     assert rows["bound_nats"] == {"number": "bound_nats", "mean": "4.0000", "interval": "6.3531"} | {
         "seed0": "3.5000",
         "seed4": "4.5000",
     }
     assert rows["bound_ceiling_nats"]["interval"] == "0.0000"
-    assert f"{found['knn_top1_interval_percent']:.2f}" == rows["knn_top1_percent"]["interval"]
+    assert f"{metrics['knn_top1_interval_percent']:.2f}" == rows["knn_top1_percent"]["interval"]
     printed = capsys.readouterr().out
     assert f"knn_top1_percent            64.50 ± {rows['knn_top1_percent']['interval']}" in printed
 
@@ -99,15 +99,15 @@ def test_what_git_keeps_are_copies_of_the_numbers_and_not_of_what_a_kill_has_lef
 
 
 def test_of_one_seed_no_number_has_an_interval(paths):
-    found = summary.main(VARIANT | {"seeds": [0]}, paths).metrics
-    assert "knn_top1_percent" in found
-    assert "knn_top1_interval_percent" not in found
+    metrics = summary.main(VARIANT | {"seeds": [0]}, paths).metrics
+    assert "knn_top1_percent" in metrics
+    assert "knn_top1_interval_percent" not in metrics
     with paths.table.open() as file:
         assert {row["interval"] for row in csv.DictReader(file)} == {""}
 
 
 def test_a_number_that_need_not_be_there_is_left_out(paths):
-    """Without a validation part, and where the set is empty."""
+    """There is no validation part, and the set is empty."""
     optional = {"validation_nn1_percent": "validation_nn1_percent"}
     optional |= {"false_negatives_training_percent": "false_negatives_percent"}
     for stage in ("pretrain", "diagnostics"):
@@ -141,12 +141,12 @@ def test_without_classes_the_shares_of_crops_are_the_headline_and_no_accuracy(pa
         f"crop_retrieval{name}_percent": share for name, share in (("", 40.0), ("_pixels", 16.0), ("_colour", 14.0))
     }
     crops |= {"crop_retrieval_images": 50, "crop_retrieval_chance_percent": 2.0}
-    for stage, of_seeds in (("knn", crops), ("linear", {})):
-        (paths.numbers / f"{stage}.json").write_text(json.dumps({str(seed): of_seeds for seed in SEEDS}))
+    for stage, values in (("knn", crops), ("linear", {})):
+        (paths.numbers / f"{stage}.json").write_text(json.dumps({str(seed): values for seed in SEEDS}))
         write_right(paths.numbers / f"{stage}_right.json", {})
-    found = summary.main(VARIANT, paths).metrics
-    shown = ["crop_retrieval_percent", "crop_retrieval_pixels_percent", "crop_retrieval_colour_percent"]
-    assert {name: found[name] for name in crops if name in found} == {name: crops[name] for name in shown}
+    metrics = summary.main(VARIANT, paths).metrics
+    headlines = ["crop_retrieval_percent", "crop_retrieval_pixels_percent", "crop_retrieval_colour_percent"]
+    assert {name: metrics[name] for name in crops if name in metrics} == {name: crops[name] for name in headlines}
     with paths.table.open() as file:
         rows = {row["number"]: row for row in csv.DictReader(file)}
     assert not [name for name in rows if "top1" in name]

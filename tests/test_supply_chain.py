@@ -1,4 +1,4 @@
-"""What runs here was looked at: packages by hash, actions by commit, one job of a workflow that may write."""
+"""Supply chain: packages by hash, actions by commit, and one job of a workflow that may write."""
 
 import re
 

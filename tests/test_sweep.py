@@ -1,4 +1,4 @@
-"""Sweeps: the same bytes as without, each run once, whatever is killed; real workers, on runs of seconds."""
+"""Sweeps: the same bytes as without a sweep, and each run once after any kill; real workers, on runs of seconds."""
 
 import argparse
 import functools
@@ -83,8 +83,8 @@ def test_two_sweeps_at_once_train_each_run_once_and_dvc_repro_trains_none(checko
     done = re.findall(r"^(.+, seed \d): done in \d+ s", "\n".join(outputs), re.MULTILINE)
     assert sorted(done) == [f"{row}, seed {seed}" for row in ROWS for seed in (0, 1)]
     monkeypatch.syspath_prepend(Path(__file__).parent / "benchmarks")
-    said = importlib.import_module("bench_sweep").SAID  # where the benchmark finds its numbers
-    assert any(said.search(output) for output in outputs)
+    pattern = importlib.import_module("bench_sweep").SAID  # where the benchmark finds its numbers
+    assert any(pattern.search(output) for output in outputs)
     assert len(list(checkout.folder.glob(".annulus/outcomes/*.json"))) == 4
     assert not list(checkout.folder.glob(".annulus/checkpoints/trials/*"))
     assert [path.name for path in checkout.folder.glob(".annulus/sweeps/*")] == ["lock"]
@@ -109,7 +109,7 @@ def test_two_sweeps_at_once_train_each_run_once_and_dvc_repro_trains_none(checko
 
 
 def test_the_runs_of_a_row_that_dvc_repro_trains_are_shared(checkout, monkeypatch):
-    """DVC's own note of what a `dvc repro` reads and writes while its stage trains."""
+    """The file is DVC's own note of the paths that a `dvc repro` reads and writes while its stage trains."""
     monkeypatch.chdir(checkout.folder)
     checkout.dvc("repro", "images", study="algorithms")
     folder, other = checkout.project("algorithms"), {"pid": os.getpid(), "cmd": "dvc repro"}
@@ -119,14 +119,14 @@ def test_the_runs_of_a_row_that_dvc_repro_trains_are_shared(checkout, monkeypatc
     rwlock.write_text(json.dumps(note))
     try:
         assert "is busy, it is being blocked by" in checkout.dvc("repro", study="algorithms", status=255)
-        found = [study_trials.read_trials("algorithms", rows) for rows in ([], ["MoCo"])]
+        trial_lists = [study_trials.read_trials("algorithms", rows) for rows in ([], ["MoCo"])]
         rwlock.write_text(json.dumps({"read": {}, "write": {f"{folder}/data/images": other}}))
         with pytest.raises(InputError, match=r"^`cd stages/algorithms && dvc repro images` fails; mend what it says"):
             study_trials.read_trials("algorithms", [])
     finally:
         rwlock.unlink()
     runs = [f"{row}, seed {seed}" for row in ROWS for seed in (0, 1)]
-    assert [[trial.name for trial in trials] for trials in found] == [runs, runs[2:]]
+    assert [[trial.name for trial in trials] for trials in trial_lists] == [runs, runs[2:]]
 
 
 def test_a_sweep_whose_runs_failed_tells_them_and_keeps_its_logs_and_one_that_is_stopped_says_how_it_goes_on(
@@ -159,7 +159,7 @@ def test_a_sweep_whose_runs_failed_tells_them_and_keeps_its_logs_and_one_that_is
 def test_what_cannot_be_is_refused_in_a_sentence_before_anything_runs(checkout, monkeypatch):
     monkeypatch.chdir(checkout.folder)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
-    of = "algorithms"
+    study = "algorithms"
     for gpus, words, sentence in (
         (
             0,
@@ -167,14 +167,18 @@ def test_what_cannot_be_is_refused_in_a_sentence_before_anything_runs(checkout, 
             r"there is no study 'algorithm'; did you mean 'algorithms'\? \(studies: .*cifar1",
         ),
         (0, "estimators", "no stage of estimators trains runs .*; `make study STUDY=estimators` runs it"),
-        (0, f"{of} Moco", rf"{of} has no row 'Moco'; did you mean 'MoCo'\? \(rows: IR-nce, MoCo\)"),
-        (0, f"{of} MoCo --workers 2 Moco", f"{of} has no row 'Moco'"),  # rows may stand after the options
-        (0, f"{of} --workers 0", "--workers 0: name a number of processes, 1 or more"),
-        (0, f"{of} --gpus-per-worker 2", "--gpus-per-worker 2: a run uses one GPU at most; name 1, or a"),
-        (0, f"{of} --gpus-per-worker 0", "--gpus-per-worker 0: a run uses one GPU at most; name 1, or a"),
-        (0, f"{of} --gpus-per-worker 1", "--gpus-per-worker 1: torch finds no GPU here; leave it out"),
-        (0, f"{of} --slurm time=3", "--slurm time= is for --executor slurm; name that too, or leave it"),
-        (2, f"{of} --workers 5 --gpus-per-worker 0.5", ".*5, each with 0.5 of a GPU, are too many for 2 GPUs; take at"),
+        (0, f"{study} Moco", rf"{study} has no row 'Moco'; did you mean 'MoCo'\? \(rows: IR-nce, MoCo\)"),
+        (0, f"{study} MoCo --workers 2 Moco", f"{study} has no row 'Moco'"),  # rows may stand after the options
+        (0, f"{study} --workers 0", "--workers 0: name a number of processes, 1 or more"),
+        (0, f"{study} --gpus-per-worker 2", "--gpus-per-worker 2: a run uses one GPU at most; name 1, or a"),
+        (0, f"{study} --gpus-per-worker 0", "--gpus-per-worker 0: a run uses one GPU at most; name 1, or a"),
+        (0, f"{study} --gpus-per-worker 1", "--gpus-per-worker 1: torch finds no GPU here; leave it out"),
+        (0, f"{study} --slurm time=3", "--slurm time= is for --executor slurm; name that too, or leave it"),
+        (
+            2,
+            f"{study} --workers 5 --gpus-per-worker 0.5",
+            ".*5, each with 0.5 of a GPU, are too many for 2 GPUs; take at",
+        ),
     ):
         monkeypatch.setattr(places.torch.cuda, "device_count", lambda gpus=gpus: gpus)
         with pytest.raises(InputError, match=f"^{sentence}"):
@@ -204,7 +208,7 @@ def test_a_folder_for_logs_that_cannot_be_made_is_a_sentence(tmp_path, monkeypat
 
 @pytest.fixture
 def commands(tmp_path, monkeypatch) -> Path:
-    """Slurm's commands, as stand-ins; what is submitted is kept in `submitted`."""
+    """Stand-ins for Slurm's commands; the file `submitted` keeps the submitted script."""
     folder = tmp_path / "bin"
     folder.mkdir()
     for name in ("sbatch", "srun", "scancel", "sacct"):
@@ -245,22 +249,22 @@ def test_workers_are_an_array_of_jobs_that_share_a_gpu_and_are_told_before_their
     assert (slurm.tasks, slurm.slots(trials=7)) == (2, 4)
     jobs = slurm.start(Worker(tmp_path, [], None), range(4))
     assert [job.job_id for job in jobs] == ["7_0", "7_1", "7_2", "7_3"]
-    asked = set(re.findall(r"#SBATCH --(.+)", (tmp_path / "submitted").read_text()))
-    assert {"array=0-3%4", "gpus-per-node=1", "ntasks-per-node=2", "partition=gpu", "time=90"} <= asked
-    assert "signal=USR2@90" in asked
+    options = set(re.findall(r"#SBATCH --(.+)", (tmp_path / "submitted").read_text()))
+    assert {"array=0-3%4", "gpus-per-node=1", "ntasks-per-node=2", "partition=gpu", "time=90"} <= options
+    assert "signal=USR2@90" in options
     script = (tmp_path / "submitted").read_text()
     assert "\nmodule load cuda\n" in script
     assert " --mpi=none --quiet " in script
     Slurm(tmp_path, 2, None, {}).start(Worker(tmp_path, [], None), range(2))
-    asked = set(re.findall(r"#SBATCH --(.+)", (tmp_path / "submitted").read_text()))
-    assert {"array=0-1%2", "cpus-per-task=1", "ntasks-per-node=1", "time=240"} <= asked
-    assert not [line for line in asked if line.startswith("gpus")]
+    options = set(re.findall(r"#SBATCH --(.+)", (tmp_path / "submitted").read_text()))
+    assert {"array=0-1%2", "cpus-per-task=1", "ntasks-per-node=1", "time=240"} <= options
+    assert not [line for line in options if line.startswith("gpus")]
 
 
 def test_a_setting_of_slurm_is_a_number_where_it_reads_as_one():
     words = ["a", "--slurm", "time=90", "--slurm", "account=0123", "--slurm", "comment=a=b"]
-    given = _parser().parse_args(words).slurm
-    assert given == [("time", 90), ("account", "0123"), ("comment", "a=b")]
+    settings = _parser().parse_args(words).slurm
+    assert settings == [("time", 90), ("account", "0123"), ("comment", "a=b")]
     for wrong in ("time", "=90"):
         with pytest.raises(argparse.ArgumentTypeError, match=f"^'{wrong}' is not KEY=VALUE$"):
             command._setting(wrong)
@@ -333,7 +337,7 @@ def watch(trials: list[StudyRun], notes: Path, workers: int = 2) -> Watch:
 
 
 def at_work(trial: StudyRun) -> int:
-    """The process that trains a trial, as soon as it has saved a state."""
+    """Waits until a trial has saved a state and returns the process that trains it."""
     checkpoint = trial.cached.checkpoint
     before = checkpoint.state.stat().st_mtime_ns if checkpoint.state.exists() else 0
     while not (checkpoint.held() and checkpoint.state.exists() and checkpoint.state.stat().st_mtime_ns > before):
@@ -342,7 +346,7 @@ def at_work(trial: StudyRun) -> int:
 
 
 def test_a_stopped_sweep_and_a_killed_worker_cost_nothing(trials, tmp_path, caplog):
-    """The numbers are those of the run alone; Ctrl-C leaves no worker behind."""
+    """The numbers equal those of the run alone. Ctrl-C leaves no worker behind."""
     caplog.set_level(logging.INFO)
     long, short = trials(long={"scales.tiny.pretrain.epochs": 40}, short={})
     checkpoint = long.cached.checkpoint
@@ -367,18 +371,18 @@ def test_a_stopped_sweep_and_a_killed_worker_cost_nothing(trials, tmp_path, capl
     assert re.search(r"long: done in \d+ s \(\d of 2\)", caplog.text)
     logs = [path.read_text() for path in (tmp_path / "notes").glob("*_log.err")]
     assert len(re.findall(r"long: resuming at epoch \d+", "".join(logs))) == 2
-    found = long.cached.read()
+    outcome = long.cached.read()
     for path in Path(".annulus/outcomes").iterdir():
         path.unlink()
     alone = Trials(load_splits(long.images))
-    assert alone.run({0: long.trial}) == {0: found}
+    assert alone.run({0: long.trial}) == {0: outcome}
 
 
 def test_a_run_that_fails_is_told_and_the_others_go_on(trials, tmp_path):
-    given, whole = trials(diverging={"samplers.ring.outer": 0.9}, whole={})
-    trial = diverging(given.trial)
-    cached = CachedRun(trial, hash_images(given.images), TrialCode().hashes(trial), CPU)
-    sweep = watch([StudyRun("diverging", given.images, trial, cached), whole], tmp_path / "notes", workers=1)
+    run, whole = trials(diverging={"samplers.ring.outer": 0.9}, whole={})
+    trial = diverging(run.trial)
+    cached = CachedRun(trial, hash_images(run.images), TrialCode().hashes(trial), CPU)
+    sweep = watch([StudyRun("diverging", run.images, trial, cached), whole], tmp_path / "notes", workers=1)
     sweep.run()
     (failed,) = sweep.failed
     assert re.match(r"diverging: the loss is nan at step .*; lower scales\.SCALE", failed)
@@ -528,7 +532,7 @@ class Busy(Killed):
 
 
 def test_a_cluster_that_refuses_a_job_is_asked_again_while_others_go_on(trials, tmp_path, monkeypatch, caplog):
-    """Else one answer that did not come would cancel all jobs that run."""
+    """Otherwise one missing answer would cancel all running jobs."""
     caplog.set_level(logging.INFO)
     monkeypatch.setattr(places.submitit.Job, "done", lambda job: False)
     sweep = Watch(trials(one={}, two={}), tmp_path, Busy(tmp_path, begun=False), None)
