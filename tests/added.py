@@ -16,7 +16,7 @@ DOCSTRING = re.compile(r'^ *""".*"""$')
 
 @dataclass(frozen=True)
 class Block:
-    """A file of the page, or lines for one that exists."""
+    """A file of the page, or lines for an existing file."""
 
     path: str
     above: str | None

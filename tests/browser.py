@@ -1,4 +1,4 @@
-"""A page in headless Chromium: its DOM after scripts ran, what the console said, what it asked the network for."""
+"""A page in headless Chromium: its DOM after scripts ran, its console messages and its network requests."""
 
 import json
 import re
@@ -40,13 +40,14 @@ class Browser:
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
         console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
         events = json.loads(log.read_text())["events"]
-        asked = [event["params"] for event in events if "initiator" in event.get("params", {})]
-        return Loaded(done.stdout, console, [p["url"] for p in asked if p["initiator"] != "not an origin"])
+        requests = [event["params"] for event in events if "initiator" in event.get("params", {})]
+        return Loaded(done.stdout, console, [p["url"] for p in requests if p["initiator"] != "not an origin"])
 
     def answer(self, page: str, script: str) -> object:
-        """What a script's `answer(...)` said; `page` and `view` are the page's document and window, 1,280 pixels wide.
+        """Returns the argument of a script's `answer(...)`; its `page` and `view` are the page's document and window.
 
-        The page is framed: it runs no script but its own, and Chromium's window has a least width.
+        The page is in a frame of 1,280 pixels, since Chromium's window has a minimum width. It runs only its own
+        scripts.
         """
         frame = self.load(
             f'<!doctype html><iframe style="width:1280px;height:900px;border:0" srcdoc="{escape(page)}">'

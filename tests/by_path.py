@@ -1,4 +1,4 @@
-"""Scripts of study folders, which have modules of the same names, and YAML files."""
+"""Loads scripts of study folders, whose modules share names, and YAML files."""
 
 import copy
 import importlib.util
@@ -29,18 +29,18 @@ def read_yaml(path: Path) -> Any:
 
 
 def parse_yaml(text: str) -> Any:
-    """The content of YAML, as a copy of its own: several test files read the same ones when they are collected."""
-    return copy.deepcopy(_parsed(text))
+    """Content of YAML text as a fresh copy; the parse is cached, since several test files read the same texts."""
+    return copy.deepcopy(_parse(text))
 
 
 @cache
-def _parsed(text: str) -> Any:
+def _parse(text: str) -> Any:
     # libyaml, where PyYAML has it, takes a tenth of the time.
     return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 def pipeline(path: Path) -> dict:
-    """A dvc.yaml, with its names filled in where studies of one form share it."""
+    """A dvc.yaml; where studies of one form share it, with the names filled in."""
     text, params = path.read_text(encoding="utf-8"), read_yaml(path.parent / "params.yaml")
     for key in ("study", "of"):
         text = text.replace(f"${{{key}}}", str(params.get(key)))
@@ -48,6 +48,6 @@ def pipeline(path: Path) -> dict:
 
 
 def settings_script(study: str) -> str:
-    """The script that makes a study's settings: its own, or that of the studies of its form."""
+    """The script that makes a study's settings: its own, or the shared one of its form."""
     name = pipeline(ROOT / "stages" / study / "dvc.yaml")["stages"]["settings"]["cmd"].split()[2]
     return f"stages/{name}.py"

@@ -1,4 +1,4 @@
-"""A checkout of this repository, in which DVC runs as a user runs it."""
+"""A checkout of this repository for DVC commands as a user runs them."""
 
 import csv
 import json
@@ -25,8 +25,8 @@ STAGES = ["check", "prepare", "pretrain", "embed", "knn", "linear", "diagnostics
 class Checkout:
     """A committed copy of this working tree with its own DVC caches, without locks and metrics.
 
-    params.yaml has the stated values, scale tiny and three seeds. Beside the main line it has the DVC projects of
-    `studies`; of the others their parameters, which studies of one form read.
+    params.yaml has the stated values, scale tiny and three seeds. The copy holds the main line and the DVC projects of
+    `studies`. It also has the parameters of the other studies, which studies of one form read.
     """
 
     def __init__(self, folder: Path, *studies: str) -> None:
@@ -56,7 +56,7 @@ class Checkout:
         self.git("commit", "-q", "--allow-empty", "-m", "test")
 
     def command(self, *words: str, study: str = "", python: Path | None = None, **environment: str) -> dict:
-        """What Popen needs to run dvc here, or in a study, in an environment without the caller's own MLflow."""
+        """Returns Popen's arguments for dvc here or in a study, without the caller's DVC and MLflow variables."""
         python = python or warm.folder() / "python"
         path = os.pathsep.join([str(python.parent), os.environ["PATH"]])
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("DVC_", "MLFLOW_"))}
@@ -74,7 +74,7 @@ class Checkout:
         return output
 
     def run(self, *words: str) -> str:
-        """What Python prints here."""
+        """Runs Python here and returns its output."""
         command = self.command(PYTHONPATH="src")
         return subprocess.check_output([command["args"][0], *words], cwd=self.folder, env=command["env"], text=True)
 
@@ -93,13 +93,13 @@ class Checkout:
             return set(repo.status(targets=None if study else STAGES))
 
     def changed_by(self, study: str, change: Callable[[dict], Any]) -> set[str]:
-        """A study's stages whose own dependencies have changed when an edit of its params.yaml is settled."""
+        """Stages of a study whose own dependencies change by an edit of params.yaml and its settings stage."""
         self.cut(study, change)
         assert ran(self.dvc("repro", "settings", study=study)) == ["settings"]
         return self.changed(study)
 
     def changed_files(self) -> list[str]:
-        """What differs from the last commit."""
+        """Files that differ from the last commit."""
         status = subprocess.check_output(["git", "status", "--porcelain"], cwd=self.folder, text=True)
         return sorted(line[3:] for line in status.splitlines())
 
@@ -111,7 +111,7 @@ class Checkout:
         return next(out["md5"] for out in outputs if out["path"] == path)
 
     def cut(self, study: str, change: Callable[[dict], Any]) -> None:
-        """Edit a study's params.yaml; what it holds beside is as it was."""
+        """Applies `change` to a study's params.yaml; the rest of the file keeps its values."""
         path = self.folder / "stages" / study / "params.yaml"
         content = read_yaml(path)
         change(content)
@@ -124,6 +124,6 @@ def ran(output: str) -> list[str]:
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
-    """A table's rows."""
+    """Rows of a CSV table."""
     with path.open(encoding="utf-8") as file:
         return list(csv.DictReader(file))

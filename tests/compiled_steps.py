@@ -1,6 +1,6 @@
 """Steps with compiled networks beside the same steps without, in a process of its own.
 
-There no signature is checked while tests run: the checks would be compiled too.
+That process checks no signatures while tests run, since torch would compile the checks too.
 """
 
 import functools
@@ -16,41 +16,41 @@ from by_path import ROOT
 STEPS = 3
 
 
-def found(method: str, device: str, asked: str) -> dict:
-    """Losses and state after some steps, plain and as ANNULUS_COMPILE asks; of compiling, graphs and their breaks.
+def compare_steps(method: str, device: str, mode: str) -> dict:
+    """Losses and state after some steps, plain and with ANNULUS_COMPILE, and the graphs and graph breaks of compiling.
 
-    On a CPU torch runs the graphs as it captured them, for making machine code of them takes a minute, and how many
-    times they call each operator is told too.
+    On a CPU torch runs the captured graphs, since machine code for them takes a minute to make. The result also counts
+    the graphs' calls of each operator.
     """
     python, backend = (warm.folder() / "python", "aot_eager") if device == "cpu" else (sys.executable, "inductor")
     folders = [*(str(ROOT / room) for room in ("src", "tests", "stages")), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, folders))}
-    command = [python, __file__, method, device, asked, backend]
-    said = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert said.returncode == 0, said.stderr[-3000:]
-    return json.loads(said.stdout.splitlines()[-1])
+    command = [python, __file__, method, device, mode, backend]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
 
 
-def main(method: str, device: str, asked: str, backend: str) -> None:
+def main(method: str, device: str, mode: str, backend: str) -> None:
     import torch
     import torch._dynamo
-    from gpu_cases import begun, settings_of
+    from gpu_cases import settings_of, start_training
     from settings import observer
 
     from annulus.training.measurement import Measurement
 
     operators = Counter()
 
-    def captured(graph, inputs):
+    def capture(graph, inputs):
         operators.update(str(node.target) for node in graph.graph.nodes)
         return torch._dynamo.lookup_backend(backend)(graph, inputs)
 
-    torch.compile = functools.partial(torch.compile, backend=backend if backend == "inductor" else captured)
+    torch.compile = functools.partial(torch.compile, backend=backend if backend == "inductor" else capture)
     numbers = {}
-    for way in ("no", asked):
+    for way in ("no", mode):
         os.environ["ANNULUS_COMPILE"] = way
         changes = settings_of({"method": method, "backbone": "convnet", "negatives": "all"})
-        run, order = begun(changes, torch.device(device))
+        run, order = start_training(changes, torch.device(device))
         run.batch = 0
         for _ in range(STEPS):
             run.step(order)
@@ -58,12 +58,12 @@ def main(method: str, device: str, asked: str, backend: str) -> None:
         losses = observer(run, Measurement).losses[:STEPS].tolist()
         numbers[way] = {"losses": losses, "state": torch.cat(state).tolist()}
     counters = torch._dynamo.utils.counters
-    told = {
+    compilation = {
         "graphs": counters["stats"]["unique_graphs"],
         "breaks": dict(counters["graph_break"]),
         "operators": operators,
     }
-    print(json.dumps({"plain": numbers["no"], "compiled": numbers[asked]} | told))
+    print(json.dumps({"plain": numbers["no"], "compiled": numbers[mode]} | compilation))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""While tests run, shapes and types of signatures are checked, in a quick run at first calls; in production never."""
+"""Checks shapes and types of signatures while tests run, in a quick run at first calls only; production checks none."""
 
 import atexit
 import faulthandler
@@ -18,10 +18,10 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
-# As many tests as cores run side by side; and tests fork, which the threads of OpenMP do not survive: a fork that asks
-# for several waits for them for ever. Torch and faiss read these at their import, and processes of a test inherit them.
+# One test runs on each core. Tests fork, and OpenMP's threads do not survive a fork: a fork that needs several threads
+# waits for them for ever. Torch and faiss read these variables at import, and processes of a test inherit them.
 os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-os.environ |= dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost")  # where tests' own servers are
+os.environ |= dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost")  # addresses of tests' own servers
 
 import jaxtyping
 import numpy as np
@@ -36,21 +36,21 @@ FIRST_CALLS = 5
 
 
 def check(function: Callable) -> Callable:
-    """The function with its arguments and result checked, but for `Self`, which beartype sees in classes only."""
+    """Returns the function with checks of arguments and result; unchecked if it names `Self`, which needs the class."""
     try:
         return beartype(function)
     except BeartypeDecorHintPep673Exception:
         return function
 
 
-most_calls = math.inf  # of a function that are checked in one test
-calls: dict[int, int] = {}  # so many were in the current one, by the function's code: an inner function is made anew
+most_calls = math.inf  # checked calls of a function in one test
+calls: dict[int, int] = {}  # number in the current test, by the function's code, which inner functions share
 
 
 def checked(function: Any = None, *, typechecker: Callable) -> Any:
-    """In place of jaxtyping's decorator: the check is generated when the function is first called.
+    """Replaces jaxtyping's decorator: generates the check at the first call of a function.
 
-    Most of 4,000 functions are never called in one process.
+    One process never calls most of the 4,000 functions.
     """
     if function is None:
         return partial(checked, typechecker=typechecker)
@@ -74,14 +74,14 @@ def checked(function: Any = None, *, typechecker: Callable) -> Any:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Where only quick tests run, a function's first calls in a test are checked: all are half of a training's time.
+    """Checks only a function's first calls per test if only quick tests run: all checks take half of a training's time.
 
-    The process that starts pytest's workers starts their warm Python, too, where they will need it.
+    The process that starts pytest's workers also starts their warm Python, if they will need it.
     """
     global most_calls
     most_calls = FIRST_CALLS if config.option.markexpr == "not slow" else math.inf
     if sys.platform == "linux" and getattr(config.option, "dist", "no") != "no" and _runs_all(config):
-        os.environ[warm.SHARED] = str(warm.start())  # one for all workers, which collect meanwhile
+        os.environ[warm.SHARED] = str(warm.start())  # one for all workers; it starts while they collect
 
 
 def _runs_all(config: pytest.Config) -> bool:
@@ -97,11 +97,11 @@ HOOK = install_import_hook("annulus", f"{__name__}.{check.__name__}").hook  # be
 find_spec = HOOK.find_spec
 
 
-def found(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-    """A module of annulus, whose own imports are read from their bytecode.
+def find_with_bytecode(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+    """Returns the spec of a module of annulus; the module's own imports are read from their bytecode.
 
-    jaxtyping renames bytecode files while a module runs, not only while its own is read: packages that annulus imports
-    (torch._dynamo, sympy, pandas, ...: 1,500 files) would be compiled again in each process.
+    jaxtyping renames bytecode files while a module runs, not only while its own is read. Without this each process
+    would compile the packages that annulus imports (torch._dynamo, sympy, pandas, ...: 1,500 files) again.
     """
     spec = find_spec(name, path, target)
     if spec is not None:
@@ -116,14 +116,14 @@ def found(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
     return spec
 
 
-HOOK.find_spec = found
-gc.disable()  # a million objects of imported modules, which stay, would be searched for garbage twenty times
+HOOK.find_spec = find_with_bytecode
+gc.disable()  # else it would scan a million permanent objects of imported modules twenty times
 
 
 def pytest_collection_finish() -> None:
-    """From here on only what tests make is searched for garbage, until the process ends; sources are parsed once.
+    """Limits garbage collection to objects of tests until the process ends, and parses each source once.
 
-    What was read of a source is kept by checkout, and each test of a stage has a folder of its own.
+    The library's own store of parsed sources belongs to a checkout, and each test of a stage has a folder of its own.
     """
     from annulus.running import sources
 
@@ -134,7 +134,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with whole runs first: otherwise one process is left with them when the others have ended."""
+    """Sorts slow tests first: otherwise one process still has them when the others have ended."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
@@ -144,7 +144,7 @@ faulthandler.register(signal.SIGUSR1, STACKS)  # for forks too, without a thread
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(call: pytest.CallInfo) -> Iterator[None]:
-    """Where a test waited too long, the stacks of the processes that it has forked are beside its own."""
+    """Adds the stacks of a test's forked processes to its report if the test timed out."""
     report = yield
     if report.failed and "from pytest-timeout" in report.longreprtext:
         STACKS.truncate(0)
@@ -157,8 +157,8 @@ def pytest_runtest_makereport(call: pytest.CallInfo) -> Iterator[None]:
 
 
 def forks(process: int) -> Iterator[int]:
-    """The processes that one has forked, and these, without those that have become another program."""
-    children = Path(f"/proc/{process}/task").glob("*/children")  # nothing elsewhere than on Linux
+    """Yields the forks of a process and their forks, without those that run another program by now."""
+    children = Path(f"/proc/{process}/task").glob("*/children")  # empty except on Linux
     for child in (int(child) for file in children for child in file.read_text().split()):
         with suppress(OSError):
             if Path(f"/proc/{child}/cmdline").read_bytes() == Path(f"/proc/{process}/cmdline").read_bytes():
@@ -168,7 +168,7 @@ def forks(process: int) -> Iterator[int]:
 
 @pytest.fixture(autouse=True)
 def threads_as_before() -> Iterator[None]:
-    """Fails a test that leaves torch other threads than it found: later ones would have other digits, or hang."""
+    """Fails a test that changes torch's number of threads: later tests would have other digits, or hang."""
     before = torch.get_num_threads()
     yield
     assert torch.get_num_threads() == before, "a test set torch's threads and did not put them back"
@@ -191,7 +191,7 @@ def untouched_global_randomness() -> Iterator[None]:
 
 @pytest.fixture
 def empty_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, in whose .annulus resume states lie."""
+    """An empty current folder; resume states go to its .annulus."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DVC_ROOT", raising=False)
     return tmp_path
@@ -199,7 +199,7 @@ def empty_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def in_float64() -> Iterator[None]:
-    """Tensors are drawn and made in float64."""
+    """Sets float64 as torch's default dtype."""
     torch.set_default_dtype(torch.float64)
     yield
     torch.set_default_dtype(torch.float32)

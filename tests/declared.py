@@ -1,9 +1,9 @@
-"""The rooms of the library that a pipeline's scripts reach by their imports, for comparing with what dvc.yaml declares.
+"""Rooms of the library that a pipeline's scripts reach by their imports, to compare with those declared in dvc.yaml.
 
-A room is a folder of src/annulus or src/annulus_lab, or a module beside the folders; of studies/ `shared` and
-each study's own folder, so that an edit of one study runs nothing of another. Code that can change no number is
-no dependency (`annulus.running.code`). The first stage of a pipeline writes digests of the code and depends on all
-rooms; that of a study also writes what config/ makes of the parameters, and depends on config/.
+A room is a folder of src/annulus or src/annulus_lab, or a module beside the folders. In studies/ the rooms are `shared`
+and each study's own folder, so that an edit of one study reruns no other. Code that cannot change a number is not a
+dependency (`annulus.running.code`). The first stage of a pipeline writes digests of the code and depends on all rooms.
+The first stage of a study also writes the parameters as config/ reads them, and depends on config/.
 """
 
 import os
@@ -38,7 +38,7 @@ def script_of(stage: dict) -> str:
 
 
 def missing_and_spare(stages: dict, folder: Path = ROOT) -> tuple[list[str], list[str]]:
-    """Code that a pipeline's scripts reach and its first stage does not declare, and declares without being reached."""
+    """Code that a pipeline's scripts reach and its first stage does not declare, and the reverse."""
     scripts = {script_of(stage) for stage in stages.values()}
     reached = scripts | {"src/annulus/running/code.py"} | {room for name in scripts for room in rooms(ROOT / name)}
     paths = {dep: os.path.relpath((folder / dep).resolve(), ROOT) for dep in next(iter(stages.values()))["deps"]}

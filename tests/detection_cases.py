@@ -31,7 +31,7 @@ def boxed(*box: int, category: int = 1, difficult: bool = False, crowd: bool = F
     return Instance(tuple(map(float, box)), category, area, crowd, shape, None, difficult)
 
 
-def found(*box: int, score: float = 0.9, picture: int = 1, category: int = 1) -> Detection:
+def detect(*box: int, score: float = 0.9, picture: int = 1, category: int = 1) -> Detection:
     return Detection(picture, category, tuple(map(float, box)), score, run_lengths(filled(*box)), None)
 
 
@@ -84,7 +84,7 @@ def random_case(kind: str, seed: int) -> tuple[Annotated, list[Detection]]:
             for _ in range(draw.integers(0, 4)):
                 left, top = np.clip(np.array([x, y]) + draw.integers(-wide // 4, wide // 4 + 1, 2), 0, SIDE - 8)
                 other = one.category if draw.random() < 0.8 else int(draw.integers(1, classes + 1))
-                near = found(left, top, wide, high, score=float(draw.random()), picture=picture, category=other)
+                near = detect(left, top, wide, high, score=float(draw.random()), picture=picture, category=other)
                 moved = tuple((points + draw.normal(0, 4, 51) * ([1, 1, 0] * 17)).tolist())
                 detections.append(replace(near, keypoints=moved if people else None))
     return annotated(kind, *objects, categories=(None,) * classes), detections

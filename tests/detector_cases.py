@@ -33,7 +33,7 @@ def training_params(**changes) -> DetectorTrainingParams:
 
 
 def beside_transfer(folder: Path) -> Path:
-    """Where the study's params.yaml belongs in this folder, which has those of the studies whose encoders it takes."""
+    """Path for the study's params.yaml in this folder, beside copies for the studies whose encoders it takes."""
     (folder / "stages/detection").mkdir(parents=True)
     for study in ("transfer", "cifar10_transfer"):
         (folder / "stages" / study).mkdir()
@@ -42,7 +42,7 @@ def beside_transfer(folder: Path) -> Path:
 
 
 def encoder(seed: int = 0, **changes):
-    """An untrained convnet in evaluation."""
+    """An untrained convnet in evaluation mode."""
     return build_encoder(replace(CONFIG, **changes), seed).eval().requires_grad_(False)
 
 

@@ -1,9 +1,9 @@
-"""Run a function in processes that form a gloo group; the processes of a group are started once and kept.
+"""Runs a function in processes that form a gloo group; the processes of a group start once and are kept.
 
-    two, other = together(train, "moco")    # what rank 0 and rank 1 returned
+    two, other = together(train, "moco")    # results of rank 0 and rank 1
 
-The function and its arguments are pickled, so it stands at the top of a test module and draws nothing from it at
-run time but its own arguments. Each process has one thread.
+The function and its arguments are pickled: the function stands at the top of a test module and uses only its arguments
+at run time. Each process has one thread.
 """
 
 import atexit
@@ -53,7 +53,7 @@ class _Group:
         return self.answers()
 
     def answers(self) -> list[Any]:
-        """What each process returned; the first failure to come in is raised at once, as others then wait for it."""
+        """Results of all processes; the first failure to arrive is raised at once, since others then wait for it."""
         answers: dict[Connection, Any] = {}
         while waiting := [pipe for pipe in self.pipes if pipe not in answers]:
             for pipe in wait(waiting):
@@ -76,7 +76,7 @@ _groups: dict[int, _Group] = {}
 
 
 def together(function: Callable, *arguments: Any, processes: int = 2) -> list[Any]:
-    """Call function(*arguments) in all processes at once; what each returned, in rank order.
+    """Calls function(*arguments) in all processes at once and returns their results in rank order.
 
     Raises:
         Failed: with the traceback, when one raises. New processes are then started for the next call.
@@ -85,7 +85,7 @@ def together(function: Callable, *arguments: Any, processes: int = 2) -> list[An
         _groups[processes] = _Group(processes)
     try:
         return _groups[processes].call(function, arguments)
-    except BaseException:  # an interrupt too: the answers to this call must not meet the next
+    except BaseException:  # an interrupt too: answers to this call must not reach the next call
         _stop()
         raise
 
@@ -97,7 +97,7 @@ def _stop() -> None:
 
 
 def _serve(rank: int, count: int, rendezvous: str, pipe: Connection) -> None:
-    """A process's life: answer calls until the other side closes the pipe."""
+    """Answers calls until the other side closes the pipe."""
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=rendezvous, rank=rank, world_size=count)
     with suppress(EOFError, ConnectionError):

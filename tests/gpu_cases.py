@@ -1,4 +1,4 @@
-"""Choices of a training that a GPU is asked for, and trainings of them at a step in which everything happens."""
+"""Choices of a training for GPU tests, and trainings with them at a step in which everything happens."""
 
 import itertools
 
@@ -21,18 +21,18 @@ def fits(case):
     return case["neighbours"] == "none" or case["bound"] not in ("mlcpc", "binary-nce")
 
 
-def pairs_of(case):
+def choice_pairs(case):
     return set(itertools.combinations(case.items(), 2))
 
 
 def every_pair():
-    """Few cases that hold each pair of choices that some case can hold."""
+    """Yields few cases that cover each pair of choices that fits a case."""
     cases = [dict(zip(CHOICES, values, strict=True)) for values in itertools.product(*CHOICES.values())]
     cases = [case for case in cases if fits(case)]
-    missing = set().union(*map(pairs_of, cases))
+    missing = set().union(*map(choice_pairs, cases))
     while missing:
-        best = max(cases, key=lambda case: len(pairs_of(case) & missing))
-        missing -= pairs_of(best)
+        best = max(cases, key=lambda case: len(choice_pairs(case) & missing))
+        missing -= choice_pairs(best)
         yield best
 
 
@@ -40,15 +40,15 @@ CASES = list(every_pair())
 
 
 def settings_of(case):
-    """With clusters so large that each query of a small batch finds members and others."""
+    """Settings of a case, with clusters so large that each query of a small batch has members and others."""
     case = dict(case)
     negatives = {f"methods.{case['method']}.negatives": case.pop("negatives")} if "negatives" in case else {}
     large = {"samplers.cave.clusters": 4, "samplers.cave.outer": 1.0, "neighbour_sets.k.clusters": 4}
     return {"bounds.mlcpc.alpha_start": 2.0} | large | negatives | case
 
 
-def begun(changes, device):
-    """A training in its third step of five, when neighbours have come, and its epoch's order."""
+def start_training(changes, device):
+    """A training in its third step of five, after neighbours begin, and its epoch's order."""
     training = build_training(read(changes), stripes(86, 0), stripes(10, 1), device)
     training.method.start(training._embed)
     training.method.before_epoch(0, training._embed)

@@ -1,4 +1,4 @@
-"""A Hub on this machine: repositories of models as folders, with the requests that huggingface_hub makes."""
+"""A local Hub: repositories of models as folders, with answers to the requests of huggingface_hub."""
 
 import base64
 import hashlib
@@ -24,10 +24,10 @@ class Hub(BaseHTTPRequestHandler):
         body = self.rfile.read(int(length)) if length else self._chunks()
         kind = self.path.partition("?")[0].split("/")
         if self.path == "/api/repos/create":
-            asked = json.loads(body)
-            name = "/".join(filter(None, [asked.get("organization", "me"), asked["name"].rpartition("/")[2]]))
+            request = json.loads(body)
+            name = "/".join(filter(None, [request.get("organization", "me"), request["name"].rpartition("/")[2]]))
             (self.folder / name).mkdir(parents=True, exist_ok=True)
-            (self.folder / name / ".asked").write_text(json.dumps(asked))
+            (self.folder / name / ".asked").write_text(json.dumps(request))
             return self._answer({"url": f"http://{self.headers['Host']}/{name}", "name": name})
         if self.path == "/api/validate-yaml":
             return self._answer({"errors": [], "warnings": []})

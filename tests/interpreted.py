@@ -1,9 +1,9 @@
 """Kernels in Triton, interpreted on the CPU.
 
-    found = interpreted("annulus.negatives.bisection:select", [(scores, own, 0, 5, None), ...])
+    results = interpreted("annulus.negatives.bisection:select", [(scores, own, 0, 5, None), ...])
 
-A process of its own interprets: Triton decides at its import whether it does. At each call of a device function, a sum
-among them, Triton would make its language the interpreter's again, which is half of all time; here once for each file.
+A process of its own interprets, since Triton selects the interpreter at its import. By default Triton patches its
+language at each call of a device function, such as a sum; that takes half of the time. Here it does so once per file.
 """
 
 import importlib
@@ -22,17 +22,17 @@ needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, re
 
 
 def interpreted(function, calls):
-    """What a function of the library that starts kernels returns for each of these arguments, tensors and numbers."""
+    """Returns the results of a library function that starts kernels, one for each tuple of tensors and numbers."""
     environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": str(ROOT / "src")}
     with tempfile.TemporaryDirectory() as folder:
-        given, found = Path(folder) / "given.pt", Path(folder) / "found.pt"
-        torch.save(calls, given)
-        subprocess.run([sys.executable, __file__, function, given, found], env=environment, check=True)
-        return torch.load(found)
+        inputs, outputs = Path(folder) / "given.pt", Path(folder) / "found.pt"
+        torch.save(calls, inputs)
+        subprocess.run([sys.executable, __file__, function, inputs, outputs], env=environment, check=True)
+        return torch.load(outputs)
 
 
-def patched_once():
-    """Device functions find the language patched: by the kernel's start, or by the first call to their file."""
+def patch_once():
+    """Patches Triton's language at a kernel's start, or at the first call of a device function of a file."""
     from triton.runtime import interpreter
 
     known = set()
@@ -47,7 +47,7 @@ def patched_once():
 
 
 if __name__ == "__main__":
-    patched_once()
+    patch_once()
     module, _, name = sys.argv[1].partition(":")
-    called = getattr(importlib.import_module(module), name)
-    torch.save([called(*call) for call in torch.load(sys.argv[2], weights_only=False)], sys.argv[3])
+    function = getattr(importlib.import_module(module), name)
+    torch.save([function(*call) for call in torch.load(sys.argv[2], weights_only=False)], sys.argv[3])

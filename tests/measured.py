@@ -8,7 +8,7 @@ import yaml
 
 
 def measure(root: Path, sampler: str = "ring", knn: float = 40.0, inner: float = 0.01) -> None:
-    """Write what a run of this sampler leaves, of three stages."""
+    """Writes the metrics and the lock of a run of this sampler, of four stages."""
     losses = "".join(f"{seed},{epoch},{epoch + 10.0 * seed},\n" for seed in (0, 1) for epoch in (1, 2))
     files = {
         "main/prepare.json": {"classes": 3, "test_digest": "abc"},
@@ -44,7 +44,7 @@ POINTS = "series,value,seeds,top1_percent,top1_interval_percent,top1_verdict,sca
 
 
 def measure_study(root: Path, study: str = "toys", points: str = POINTS + "uniform,,3,38.0,,base,demo\n") -> None:
-    """Write what a study leaves: a table of results, a curve, and data that git has not."""
+    """Writes the files of a study that has run: a table of results, a curve, and data that git does not have."""
     files = {
         "metrics/points.csv": points,
         "metrics/points_figure.csv": "series,x,top1_percent,top1_interval_percent\nring,1,30.0,1.0\n",

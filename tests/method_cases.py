@@ -1,4 +1,4 @@
-"""Settings of every kind, methods whose embeddings are given, and what plain loops make of them."""
+"""Settings of every kind, methods with given embeddings, and the results of plain loops for them."""
 
 from dataclasses import replace
 
@@ -58,13 +58,13 @@ BOUNDS = {
 
 
 def config_of(sampler="uniform", neighbours="none", bound="infonce", negatives="all"):
-    """By name or by the parameters themselves."""
+    """ContrastConfig by name or by the parameters themselves."""
     chosen = zip((sampler, neighbours, bound), (SAMPLERS, NEIGHBOURS, BOUNDS), strict=True)
     return ContrastConfig(*(known[one] if isinstance(one, str) else one for one, known in chosen), negatives)
 
 
 def at(training=PROGRESS.training, annealing=PROGRESS.annealing):
-    """PROGRESS, but for this."""
+    """PROGRESS with these values changed."""
     return Progress(training, annealing)
 
 
@@ -72,7 +72,7 @@ def at(training=PROGRESS.training, annealing=PROGRESS.annealing):
 
 
 def section(**settings):
-    """What every method's parameters hold."""
+    """Parameters that every method has."""
     every = {"temperature": TEMPERATURE, "negatives": "all", "embedding_dim": DIM, "warmup": 0.0, "head": "linear"}
     return every | settings
 
@@ -86,7 +86,7 @@ PARAMS = {
 
 
 class Given(Encoder):
-    """Embeddings that are the views' own numbers turned by one weight, for gradients and momentum to show on."""
+    """Encoder whose embeddings are the views' numbers times one weight, so that gradients and momentum show."""
 
     def __init__(self, generator):
         nn.Module.__init__(self)
@@ -100,7 +100,7 @@ class Given(Encoder):
 
 
 class GivenPair(SplitEncoder):
-    """The same of the first channel's numbers and of the second's, with a weight each."""
+    """The same for the first channel and for the second, with a weight each."""
 
     names = "l", "ab"
 
@@ -116,7 +116,7 @@ class GivenPair(SplitEncoder):
 
 
 def views_of(count=2, seed=4, batch=BATCH, shape=(3, 2, 1)):
-    """So many views of the same images, a little alike."""
+    """`count` views of the same images, a little alike."""
     generator = torch.Generator().manual_seed(seed)
     common = torch.randn(batch, *shape, generator=generator, dtype=torch.float64)
     return [common + torch.randn(common.shape, generator=generator, dtype=torch.float64) for _ in range(count)]
@@ -132,7 +132,7 @@ def images_embedded():
 
 
 def method_of(params, config=None, encoder=Given):
-    """In double precision, its clusters of the first epoch made; older keys of some images stand in a queue.
+    """A method in double precision, with clusters of the first epoch; its queues hold older keys of some images.
 
     In a small batch every image has another one in its cluster, and one outside.
     """
@@ -154,23 +154,23 @@ def method_of(params, config=None, encoder=Given):
 
 
 def embedded(encoder, view):
-    """By each network."""
+    """Plain embeddings of a view by each network."""
     if isinstance(encoder, Given):
         return [plain_embeddings(view, encoder.weight)]
     return [plain_embeddings(view[:, channel], part.weight) for channel, part in enumerate(encoder.parts)]
 
 
 def columns_of(view):
-    """All other images' views, from the next one round: what SimCLR compares a view with."""
+    """Columns that SimCLR compares a view with: all other images' views, from the next one round."""
     return [other % (2 * BATCH) for other in range(view + 1, view + 2 * BATCH) if other % BATCH != view % BATCH]
 
 
-def told(method, views, part):
-    """The scores of one network's queries against the other's memory, and what else a contrast is told of them."""
+def contrast_arguments(method, views, part):
+    """Arguments of a contrast: the scores of one network's queries against the other's memory, and their images."""
     other, count = -1 - part, 2 * BATCH
     if type(method.params) is SimCLRSettings:
-        of_parts, images = embedded(method.encoder, torch.cat(views)), INDEX.repeat(2)
-        similarity = plain_scores(of_parts[part], of_parts[other], TEMPERATURE)
+        embeddings, images = embedded(method.encoder, torch.cat(views)), INDEX.repeat(2)
+        similarity = plain_scores(embeddings[part], embeddings[other], TEMPERATURE)
         columns = torch.tensor([columns_of(view) for view in range(count)])
         scores = torch.stack([row[chosen] for row, chosen in zip(similarity, columns, strict=True)])
         positive = torch.stack([similarity[view, (view + BATCH) % count] for view in range(count)])
@@ -188,10 +188,10 @@ def told(method, views, part):
 
 
 def assert_as_plain(method, progress=PROGRESS):
-    """Value, estimate, ceiling and gradients are the sum of each network's plain loss; only the loss has gradients."""
+    """Loss and gradients are sums of the networks' plain ones, bound and ceiling means; only the loss has gradients."""
     views = VIEWS[type(method.encoder)]
     plain = [
-        plain_of(contrast, progress, *told(method, views, part), state=contrast.generator.get_state())
+        plain_of(contrast, progress, *contrast_arguments(method, views, part), state=contrast.generator.get_state())
         for part, contrast in enumerate(method.contrasts)
     ]
     losses, bounds, ceilings, _ = zip(*plain, strict=True)
@@ -202,7 +202,7 @@ def assert_as_plain(method, progress=PROGRESS):
 
 
 def assert_equal_states(one, other):
-    """All tensors and random states of two methods, bit for bit."""
+    """All tensors and random states of two methods are equal bit for bit."""
     ours, theirs = one.state_dict(), other.state_dict()
     assert ours.keys() == theirs.keys()
     for name, value in ours.items():

@@ -14,15 +14,15 @@ from annulus.negatives.clusters import Clusters
 from annulus.negatives.neighbours import CloseNeighbours, ClusterNeighbours
 from annulus.negatives.samplers import Cave
 
-# --- which columns, query by query --------------------------------------------------------------------
+# --- columns, query by query --------------------------------------------------------------------------
 
 
 def in_own_cluster(column, clusters, query):
-    """Whether a column is in the query's cluster in any clustering; -1 is no cluster."""
+    """True if any clustering has a column in the query's cluster; -1 means without a cluster."""
     rows = clusters.columns if clusters.columns.dim() == 2 else clusters.columns[:, query]
     return any(
-        int(of_rows[column]) == int(of_queries[query]) >= 0
-        for of_rows, of_queries in zip(rows, clusters.queries, strict=True)
+        int(row_clusters[column]) == int(query_clusters[query]) >= 0
+        for row_clusters, query_clusters in zip(rows, clusters.queries, strict=True)
     )
 
 
@@ -35,7 +35,7 @@ def ranked_others(scores, own):
 def plain_negatives(scores, own, others, sampler, progress, clusters, query):
     """One query's negatives from the papers: rank the other columns, keep a stretch, then cave's clusters.
 
-    `own` holds the query's own columns; `others` says how many columns the shares are of.
+    `own` holds the query's own columns; `others` is the number of columns that shares refer to.
     """
     order = ranked_others(scores, own)
     way = Fraction(str(progress))
@@ -44,15 +44,15 @@ def plain_negatives(scores, own, others, sampler, progress, clusters, query):
     cave = isinstance(sampler, Cave) and way > 0
     first, last = math.floor(inner * others), math.floor(outer * others)
     if (first, last) == (0, others) and not cave:
-        return set(order)  # no ranks needed: also the column that would have none where `others` are fewer
-    kept = order[first:last]
+        return set(order)  # without ranks: includes a column that has none if `others` is smaller
+    stretch = order[first:last]
     if not cave:
-        return set(kept)
-    return {column for column in kept if in_own_cluster(column, clusters, query) == (sampler.keep == "inside")}
+        return set(stretch)
+    return {column for column in stretch if in_own_cluster(column, clusters, query) == (sampler.keep == "inside")}
 
 
 def plain_neighbours(params, scores, own, others, training, clusters, query):
-    """The further positives: the closest share, grown in a line from start to until; or the query's clusters."""
+    """The further positives: the closest share, growing linearly from start to until; or the query's clusters."""
     ranked = ranked_others(scores, own)
     match params:
         case CloseNeighbours(share=share, start=start, until=until):
@@ -64,7 +64,7 @@ def plain_neighbours(params, scores, own, others, training, clusters, query):
 
 
 def sets_of(negatives, shape=None):
-    """The columns of each query, absent ones left out; `shape` of the scores, where every column may be one."""
+    """Columns of each query without absent ones; `shape` is the scores', for negatives without an index."""
     index, mask = negatives.index, negatives.mask
     if index is None:
         own = [[]] * shape[0] if negatives.own is None else negatives.own.view(shape[0], -1).tolist()
@@ -73,7 +73,7 @@ def sets_of(negatives, shape=None):
     return [row[there].tolist() for row, there in zip(index, mask, strict=True)]
 
 
-# --- what their scores come to ------------------------------------------------------------------------
+# --- losses of their scores ---------------------------------------------------------------------------
 
 
 def total(scores):
@@ -85,32 +85,32 @@ def mean(values):
     return sum(values) / len(values)
 
 
-def present_of(scores):
+def present_scores(scores):
     """Each query's scores as a list, absent ones left out."""
     return [[score for score in row if score > -math.inf] for row in scores]
 
 
-def plain_partition(bound, before, memory, drawn):
-    """Z per query: given constant, mean over what the first batch drew, moving average, exact sum; and the state."""
+def plain_partition(bound, before, memory, draws):
+    """Z per query (constant, mean over the first batch's draws, moving average or exact sum), and the state."""
     rows = len(memory[0])
     if bound.normaliser == "exact":
         return [total(scores).detach() for scores in memory], before  # Wu et al.: a constant
-    drawn = [score for scores in drawn for score in scores]
-    seen = rows * float(total(drawn).detach()) / len(drawn)
+    draws = [score for scores in draws for score in scores]
+    batch_z = rows * float(total(draws).detach()) / len(draws)
     match bound.normaliser:
         case "constant":
             z = bound.constant * rows
         case "first-batch" | "first-batch-candidates":
-            z = seen if before is None else before
+            z = batch_z if before is None else before
         case "moving-average":
-            z = seen if before is None else bound.rate * before + (1 - bound.rate) * seen
+            z = batch_z if before is None else bound.rate * before + (1 - bound.rate) * batch_z
     return [z] * len(memory), z
 
 
 def plain_softmax(bound, positives, negatives, training, in_denominator=True):
     """(loss, ceiling) of infonce, cpc and mlcpc, with EqCo's weight alpha/K on each of K negatives.
 
-    Neighbours, the positives but the first, are candidates too, or as the papers print it only in the numerator.
+    Neighbours, the positives after the first, are candidates too; or, as the papers print it, only in the numerator.
     """
     losses, ceilings, tops, bottoms = [], [], [], []
     for near, far in zip(positives, negatives, strict=True):
@@ -144,7 +144,7 @@ def plain_estimate(scores, own, negatives):
 
 
 def plain_la(close, negatives):
-    """Eq. 5 of ring without its constant: log of the share that the close ones have of the own and the negatives."""
+    """Eq. 5 of ring without its constant: log of the close ones' share in the sum over the own and the negatives."""
     background = [[near[0], *far] for near, far in zip(close, negatives, strict=True)]
     losses = [total(all_).log() - total(near).log() for near, all_ in zip(close, background, strict=True)]
     ceilings = [math.log(len(all_) / len(near)) for near, all_ in zip(close, background, strict=True)]
@@ -152,17 +152,17 @@ def plain_la(close, negatives):
 
 
 def plain_binary_nce(positives, negatives, z, rows):
-    """Wu et al. 2018: the positive told from K draws of noise that is uniform over the rows."""
+    """Wu et al. 2018: classifies the positive against K draws of noise that is uniform over the rows."""
     losses = []
     for [near], far, normaliser in zip(positives, negatives, z, strict=True):
         noise = len(far) / rows
         data = (near.exp() / normaliser) / (near.exp() / normaliser + noise)
-        of_noise = [noise / (score.exp() / normaliser + noise) for score in far]
-        losses.append(-(data.log() + sum(each.log() for each in of_noise)))
+        noise_odds = [noise / (score.exp() / normaliser + noise) for score in far]
+        losses.append(-(data.log() + sum(each.log() for each in noise_odds)))
     return mean(losses)
 
 
-def clusters_of(buffer, index, columns):
+def make_clusters(buffer, index, columns):
     """The clusters of columns that are images, or none (-1), and of queries."""
     columns = torch.arange(buffer.shape[1]) if columns is None else columns
     return Clusters(torch.where(columns >= 0, buffer[:, columns.clamp(min=0)], -1), buffer[:, index])
@@ -173,15 +173,15 @@ def plain_of(
 ):
     """(loss, bound, ceiling, Z for the next batch) of these scores, query by query and score by score.
 
-    Settings and clusters are the contrast's; of K negatives, `state` is its generator's before it drew them.
+    Settings and clusters are the contrast's; `state` is its generator's before it drew K negatives.
     """
     config, bound, ranked = contrast.config, contrast.config.bound, scores.detach()
-    cave, near = (clusters_of(b, index, columns) for b in (contrast.clusters, contrast.neighbour_clusters))
-    drawn = None
+    cave, near = (make_clusters(b, index, columns) for b in (contrast.clusters, contrast.neighbour_clusters))
+    draws = None
     if config.negatives != "all":
         generator = torch.Generator()
         generator.set_state(state)
-        drawn = config.sampler.draw(
+        draws = config.sampler.draw(
             ranked, self_index, config.negatives, generator, progress.annealing, cave
         ).index.tolist()
     own_columns = [[]] * len(scores) if self_index is None else self_index.view(len(scores), -1).tolist()
@@ -190,10 +190,10 @@ def plain_of(
     for query, mine in enumerate(own_columns):
         row = ranked[query]
         others = plain_neighbours(config.neighbours, row, mine, count, progress.training, near, query)
-        if drawn is None:
+        if draws is None:
             chosen = plain_negatives(row, mine, count, config.sampler, progress.annealing, cave, query)
         else:
-            chosen = drawn[query]
+            chosen = draws[query]
         first = scores[query, mine[0]] if positive is None else positive[query]
         positives.append([first, *(scores[query, column] for column in others)])
         negatives.append([scores[query, column] for column in chosen])
@@ -203,8 +203,8 @@ def plain_of(
         return loss, ceiling - loss.item(), ceiling, z_before
     if isinstance(bound, BinaryNCE):
         both = [near[:1] + far for near, far in zip(positives, negatives, strict=True)]
-        drawn = both if bound.normaliser == "first-batch-candidates" else negatives
-        z, after = plain_partition(bound, z_before, scores, drawn)
+        draws = both if bound.normaliser == "first-batch-candidates" else negatives
+        z, after = plain_partition(bound, z_before, scores, draws)
         infonce, ceiling = plain_softmax(InfoNCE(), positives, negatives, progress.training)
         return plain_binary_nce(positives, negatives, z, scores.shape[1]), ceiling - infonce.item(), ceiling, after
     loss, ceiling = plain_softmax(bound, positives, negatives, progress.training)
@@ -218,7 +218,7 @@ def plain_of(
 
 
 def plain_embeddings(views, weight):
-    """What `Given` makes of views: their numbers times the weight, to unit length, one by one."""
+    """Embeddings of `Given` for views, one by one: their numbers times the weight, at unit length."""
     turned = [view.flatten() @ weight for view in views]
     return torch.stack([row / row.square().sum().sqrt() for row in turned])
 
@@ -228,12 +228,12 @@ def plain_scores(queries, rows, temperature):
     return torch.stack([rows @ query / temperature for query in queries])
 
 
-def gradient(value, *of):
-    return torch.autograd.grad(value, of, retain_graph=True)
+def gradient(value, *inputs):
+    return torch.autograd.grad(value, inputs, retain_graph=True)
 
 
 def assert_same(estimate, plain, *leaves):
-    """Value, estimate and ceiling in nats, and the gradients in the leaves; `plain` is (loss, bound, ceiling, ...)."""
+    """Value, estimate, ceiling (nats) and gradients in the leaves are equal; `plain` is (loss, bound, ceiling, ...)."""
     loss, bound, ceiling = plain[:3]
     assert estimate.loss.item() == pytest.approx(loss.item(), rel=1e-9)
     assert estimate.loss_nats.item() == pytest.approx(loss.item(), rel=1e-9)

@@ -1,4 +1,4 @@
-"""A GPU where there is none: the library takes the paths of a GPU, and what it asks of one is counted.
+"""A pretended GPU on a CPU: the library takes a GPU's paths, and its waits, operators and copies are counted.
 
 with PretendedGPU() as gpu:
     training = build_training(..., device=gpu.device)  # a device of type cuda
@@ -7,20 +7,19 @@ with PretendedGPU() as gpu:
 print(counts.table())  # each wait with the line of annulus that it comes from
 
 Everything computes on the CPU, but each storage belongs to the host or to the pretended GPU. A tensor is on the GPU if
-it was asked for there (`device=`, `.to(device)`) or made from tensors that are there. It says so when asked for its
-device. As on a GPU, tensors of the two sides do not mix, and autocast casts to bfloat16.
+it was placed there (`device=`, `.to(device)`) or made from tensors that are there; its attribute `device` is then the
+GPU. As on a GPU, tensors of the two sides do not mix, and autocast casts to bfloat16.
 
-A wait is whatever stops the host until the GPU has done all that it was given:
+A wait stops the host until the GPU has finished its queued work:
 
-    values   item, bool, int, float, tolist, cpu, printing: the host asks for a number that is there
+    values   item, bool, int, float, tolist, cpu, printing: the host reads a number that is there
     shapes   nonzero, unique, bincount, a mask as an index, repeat_interleave without output_size: the size of the
              result is such a number. Torch tags these operators (`dynamic_output_shape`, `data_dependent_output`)
     copies   from the host to the GPU, unless the memory is pinned and the copy does not block. Such copies are also
              torch.tensor(..., device=) and an index of the host into a tensor of the GPU
 
-An operator of ATen on a tensor of the GPU counts once, but for views and for making empty tensors. It is one kernel or
-more: a sort, a convolution's gradient, or an optimiser of many weights are several. Copies that nobody
-waits for count apart.
+An operator of ATen on a tensor of the GPU counts once; views and new empty tensors do not count. It is one kernel or
+more: a sort, a convolution's gradient, or an optimiser of many weights are several. Copies without a wait count apart.
 """
 
 import sys
@@ -51,10 +50,10 @@ NO_KERNEL = {
 
 
 class Counts:
-    """What happened on the pretended GPU, by event and line of annulus: ("aten::nonzero", "negatives/own.py:204")."""
+    """Counts of events on the pretended GPU by event and line of annulus: ("aten::nonzero", "negatives/own.py:204")."""
 
     def __init__(self) -> None:
-        self.waits, self.operators, self.copies = Counter(), Counter(), Counter()  # copies that nobody waits for
+        self.waits, self.operators, self.copies = Counter(), Counter(), Counter()  # copies: without a wait
 
     def table(self) -> str:
         """Every wait, and the files that call operators."""
@@ -67,20 +66,20 @@ class Counts:
 
 
 class PretendedGPU:
-    """A context in which `device` can be used though there is no GPU."""
+    """A context in which `device` can be used without a GPU."""
 
     device = CUDA
-    # By address; a weak reference keeps an address from being used again. What the library keeps from one context is
-    # still there in the next.
+    # By address; a weak reference keeps an address from being used again. Tensors that the library keeps from one
+    # context are still there in the next.
     _there: ClassVar[dict[int, StorageWeakRef]] = {}
     _pinned: ClassVar[dict[int, StorageWeakRef]] = {}
 
     def __init__(self, *, autocast: bool = True) -> None:
-        """Without `autocast` its numbers are those of the CPU, up to rounding."""
+        """Without `autocast` its numbers equal the CPU's, up to rounding."""
         self._autocast = autocast
         self._counts: Counts | None = None
-        self.new_there = False  # whether a tensor made from no other one is on the GPU
-        self.moving: bool | None = None  # a copy between the sides runs, to the GPU or from it
+        self.new_there = False  # a tensor made from no other one is on the GPU
+        self.moving: bool | None = None  # direction of the copy that runs: to the GPU (True) or from it (False)
 
     def __enter__(self) -> "PretendedGPU":
         autocast = torch.autocast
@@ -92,8 +91,8 @@ class PretendedGPU:
         for context in (
             mock.patch.object(torch, "Generator", _Generator),
             mock.patch.object(torch, "autocast", cast),
-            mock.patch.object(torch, "is_autocast_enabled", _of_cpu(torch.is_autocast_enabled)),
-            mock.patch.object(torch, "get_autocast_dtype", _of_cpu(torch.get_autocast_dtype)),
+            mock.patch.object(torch, "is_autocast_enabled", _on_cpu(torch.is_autocast_enabled)),
+            mock.patch.object(torch, "get_autocast_dtype", _on_cpu(torch.get_autocast_dtype)),
             mock.patch.object(torch.cuda, "mem_get_info", return_value=(2**40, 2**40)),
             _Operators(self),
             _Functions(self),
@@ -106,7 +105,7 @@ class PretendedGPU:
 
     @contextmanager
     def counting(self):
-        """What happens in this context, and in no other that it is in."""
+        """Counts events in this context only, not in an enclosing one."""
         before, self._counts = self._counts, Counts()
         try:
             yield self._counts
@@ -124,7 +123,7 @@ class PretendedGPU:
         return _storage(tensor)._cdata in self._pinned
 
     def put(self, tensor: Tensor) -> None:
-        """The tensor is on the GPU from here on."""
+        """Marks the tensor as one of the GPU."""
         storage = _storage(tensor)
         self._there.setdefault(storage._cdata, StorageWeakRef(storage))
 
@@ -148,7 +147,7 @@ class PretendedGPU:
 
 
 def exact_batch_norm(x, weight, bias, eps, measured):
-    """What the kernels of batch-norm find, by PyTorch in float64: in float32 it is less exact than they are."""
+    """Results of the batch-norm kernels by PyTorch in float64: in float32 PyTorch is less exact than the kernels."""
     exact = measured.double()
     result = grouped_pass.plain(x.double(), weight.double(), bias.double(), eps, exact)
     measured.copy_(exact)
@@ -157,9 +156,9 @@ def exact_batch_norm(x, weight, bias, eps, measured):
 
 @contextmanager
 def pretended_kernels(gpu: PretendedGPU):
-    """A context in which the library finds Triton, and trusts its kernels.
+    """A context in which the library finds Triton and trusts its kernels.
 
-    Each function that starts kernels counts them here, and computes elsewhere, uncounted, what a CPU computes.
+    Each function that starts kernels counts them, then computes the CPU's result without counting.
     """
     from annulus.encoders import grouped_kernels  # Triton is on Linux alone
     from annulus.negatives import bisection
@@ -197,25 +196,25 @@ def pretended_kernels(gpu: PretendedGPU):
         yield
 
 
-def _of_cpu(asked):
-    return lambda device="cuda": asked("cpu" if device == "cuda" else device)
+def _on_cpu(query):
+    return lambda device="cuda": query("cpu" if device == "cuda" else device)
 
 
 class _Generator(torch.Generator):
-    """A generator of the CPU that says it is on the GPU, where it was asked for there."""
+    """A generator of the CPU whose `device` is the requested one."""
 
     def __new__(cls, device: torch.device | str = "cpu") -> "_Generator":
-        made = super().__new__(cls, "cpu")
-        made.asked = torch.device(device)
-        return made
+        generator = super().__new__(cls, "cpu")
+        generator.target = torch.device(device)
+        return generator
 
     @property
     def device(self) -> torch.device:
-        return self.asked
+        return self.target
 
 
 class _Functions(TorchFunctionMode):
-    """Torch's functions and methods: what names a device, copies between the sides, or reads values behind ATen."""
+    """Torch functions and methods that name a device, copy between the sides, or read values behind ATen."""
 
     def __init__(self, gpu: PretendedGPU) -> None:
         super().__init__()
@@ -286,7 +285,7 @@ class _Functions(TorchFunctionMode):
 
 
 class _Operators(TorchDispatchMode):
-    """ATen's operators, those of backward too: what they start, and on which side their results are."""
+    """ATen's operators, also in backward: counts them and records the side of their results."""
 
     def __init__(self, gpu: PretendedGPU) -> None:
         super().__init__()
@@ -306,7 +305,7 @@ class _Operators(TorchDispatchMode):
             elif name == "aten::copy_" and there[1] and not there[0]:
                 gpu.count("waits", "copy_")
             else:
-                self._count(func, name, args, kwargs, tensors, there)
+                self._count_waits(func, name, args, kwargs, tensors, there)
                 if operates:
                     gpu.count("operators", name)
         else:
@@ -318,8 +317,10 @@ class _Operators(TorchDispatchMode):
                 gpu.put(each)
         return result
 
-    def _count(self, func: Any, name: str, args: tuple, kwargs: dict, tensors: list[Tensor], there: list[bool]) -> None:
-        """Whether the host waits for what an operator on the GPU is given, or for what it finds."""
+    def _count_waits(
+        self, func: Any, name: str, args: tuple, kwargs: dict, tensors: list[Tensor], there: list[bool]
+    ) -> None:
+        """Counts a wait if the host waits for an operand of an operator on the GPU, or for its result."""
         index = tensors_in(args[1]) if name in INDEXED else []
         for each, on_gpu in zip(tensors, there, strict=True):
             if on_gpu or each.dim() == 0:
@@ -339,15 +340,15 @@ class _Operators(TorchDispatchMode):
 
 def tensors_in(values: Iterable[Any]) -> list[Tensor]:
     """Tensors among values, in lists, tuples and dictionaries too. Torch's own walk takes ten times as long."""
-    found = []
+    tensors = []
     for value in values:
         if isinstance(value, Tensor):
-            found.append(value)
+            tensors.append(value)
         elif isinstance(value, (list, tuple)):
-            found += tensors_in(value)
+            tensors += tensors_in(value)
         elif isinstance(value, dict):
-            found += tensors_in(value.values())
-    return found
+            tensors += tensors_in(value.values())
+    return tensors
 
 
 def _storage(tensor: Tensor) -> torch.UntypedStorage:
@@ -356,11 +357,11 @@ def _storage(tensor: Tensor) -> torch.UntypedStorage:
 
 
 def line() -> str:
-    """The line of annulus that runs, innermost."""
+    """The innermost line of annulus that runs."""
     frame = sys._getframe(1)
     while frame is not None:
-        _, found, place = frame.f_code.co_filename.replace("\\", "/").partition(LIBRARY)
-        if found:
+        _, separator, place = frame.f_code.co_filename.replace("\\", "/").partition(LIBRARY)
+        if separator:
             return f"{place}:{frame.f_lineno}"
         frame = frame.f_back
     return "elsewhere"

@@ -1,4 +1,4 @@
-"""A repository for the report: made-up numbers of the main line, studies as they are committed, and pictures."""
+"""A repository for the report: made-up numbers of the main line, studies with their committed metrics, and pictures."""
 
 import csv
 import hashlib
@@ -44,7 +44,7 @@ class Parsed(HTMLParser):
 
 
 def written(root: Path, name: str, rows: dict | list[dict]) -> None:
-    """A metrics file of any content, also one that no stage would write: a dict as JSON, rows as CSV."""
+    """Writes a metrics file of any content, even one that stages never write: a dict as JSON, rows as CSV."""
     path = root / metrics_path(name)
     path.parent.mkdir(parents=True, exist_ok=True)
     if isinstance(rows, dict):
@@ -59,15 +59,15 @@ def written(root: Path, name: str, rows: dict | list[dict]) -> None:
 def committed(names: str) -> dict[str, Path]:
     """Metrics files of this repository by their names; `names` as `*/*.csv`."""
     study, _, rest = names.partition("/")
-    found = {path.relative_to(ROOT / "metrics").as_posix(): path for path in ROOT.glob(f"metrics/{names}")}
+    files = {path.relative_to(ROOT / "metrics").as_posix(): path for path in ROOT.glob(f"metrics/{names}")}
     for path in ROOT.glob(f"stages/{study}/metrics/{rest}") if rest else ():
         _, study, _, *parts = path.relative_to(ROOT).parts
-        found["/".join([study, *parts])] = path
-    return dict(sorted(found.items()))
+        files["/".join([study, *parts])] = path
+    return dict(sorted(files.items()))
 
 
 def first_commit(root: Path) -> str:
-    """The commit of a repository that is made there."""
+    """Makes a repository of the folder and returns its commit."""
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@localhost"]
     for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "--allow-empty", "-m", "first"]):
         subprocess.run([*git, *words], cwd=root, check=True)
@@ -75,7 +75,7 @@ def first_commit(root: Path) -> str:
 
 
 def with_lock(files: dict[str, str]) -> dict[str, str]:
-    """Files of a repository, and the dvc.yaml and dvc.lock of a stage that has made the metrics among them."""
+    """Adds to files of a repository the dvc.yaml and dvc.lock of a stage that has made the metrics among them."""
     metrics = [name for name in files if name.startswith("metrics/")]
     code = [name for name in files if name.startswith("src/")]
     params = parse_yaml(files["params.yaml"])
@@ -97,20 +97,20 @@ def with_lock(files: dict[str, str]) -> dict[str, str]:
 
 
 def params(root: Path, text: str | None = None) -> None:
-    """The repository's own params.yaml, or another text."""
+    """Writes the stated params.yaml, or another text."""
     root.mkdir(parents=True, exist_ok=True)
     (root / "params.yaml").write_text(text or stated_text())
 
 
 def pipelines(root: Path, *studies: str) -> None:
-    """Studies that may write metrics, without any."""
+    """Adds studies that may write metrics, without metrics."""
     for study in studies:
         (root / "stages" / study).mkdir(parents=True, exist_ok=True)
         (root / "stages" / study / "dvc.yaml").touch()
 
 
 def main_line(root: Path, classes: tuple[str, ...] = CLASSES) -> None:
-    """The main line's metrics."""
+    """Writes the main line's metrics."""
     metrics = root / "metrics"
     headline = {"knn_top1_percent": 39.7, "bound_nats": 0.2966, "train_images": 3600}
     write_metrics(metrics / "summary.json", headline)
@@ -145,7 +145,7 @@ def main_line(root: Path, classes: tuple[str, ...] = CLASSES) -> None:
 
 
 def studies(root: Path, names: str, series: str | None = None) -> None:
-    """Tables of the repository's own studies, 24 rows of each at most; `series` is another name for the first one."""
+    """Writes tables of the repository's own studies, at most 24 rows each; `series` renames the first series."""
     for name, path in committed(names).items():
         place = root / metrics_path(name)
         if place.exists():
@@ -162,7 +162,7 @@ def studies(root: Path, names: str, series: str | None = None) -> None:
 
 
 def algorithms(root: Path) -> None:
-    """Two rows of one of the papers' tables."""
+    """Writes two rows of one of the papers' tables, for three studies."""
     rows = [
         {"table": "ring.table1a", "method": method, "here_percent": here, "here_interval_percent": 1.25,
          "scale": "demo",
@@ -178,7 +178,7 @@ def algorithms(root: Path) -> None:
 
 
 def over_uniform(root: Path, sign: int = 1, **changed: object) -> None:
-    """The comparison of the main line with uniform negatives."""
+    """Writes the comparison of the main line with uniform negatives."""
     names = {"linear_top1_percent": (49.3, 1.2), "knn_top1_percent": (39.7, 3.0), "bound_nats": (0.2966, -0.9)}
     rows = [
         {"number": name, "base": head - sign * gain, "head": head, "difference": sign * gain, "interval": 0.5,
@@ -190,7 +190,7 @@ def over_uniform(root: Path, sign: int = 1, **changed: object) -> None:
 
 
 def pictures(root: Path, classes: tuple[str, ...] = CLASSES) -> tuple[ImageSet, ImageSet]:
-    """Twelve training and four test images, and picks among them; the cave holds two rows only."""
+    """Writes twelve training and four test images, and picks among them; the cave holds two rows only."""
     sets = []
     for split, count in (("train", 12), ("test", 4)):
         random = torch.Generator().manual_seed(count)
@@ -198,7 +198,7 @@ def pictures(root: Path, classes: tuple[str, ...] = CLASSES) -> tuple[ImageSet, 
         labels = torch.arange(count) % len(classes)
         sets.append(ImageSet(Resident(images), labels, torch.arange(count), classes))
         save_images(root / f"data/main/images/{split}.safetensors", sets[-1])
-    found = {
+    picks = {
         "test_queries": torch.tensor([0, 3]),
         "test_neighbours": torch.tensor([[3, 1, 2], [0, 4, 5]]),
         "test_similarity": torch.tensor([[0.9, 0.5, 0.25], [0.8, 0.7, 0.6]]),
@@ -207,12 +207,12 @@ def pictures(root: Path, classes: tuple[str, ...] = CLASSES) -> tuple[ImageSet, 
         "negatives_ball": torch.tensor([[8, 1, 0]]),
         "negatives_cave": torch.tensor([[3, 4, -1]]),
     }
-    write_packed(root / "data/main/examples.safetensors", found, {"epoch": 3})
+    write_packed(root / "data/main/examples.safetensors", picks, {"epoch": 3})
     return sets[0], sets[1]
 
 
 def everything(root: Path, classes: tuple[str, ...] = CLASSES, series: str = "IR") -> None:
-    """All of it, without git; of one study the parameters too, so that its parts stand under further studies."""
+    """Writes everything, without git; also the parameters of one study, so that further studies list its parts."""
     params(root)
     pipelines(root, "negatives")
     shutil.copy(ROOT / "stages/negatives/params.yaml", root / "stages/negatives")

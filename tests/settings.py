@@ -1,6 +1,6 @@
-"""The stated params.yaml with some values changed, what the pretrain stage reads of it, and small images.
+"""The stated params.yaml with some values changed, the settings of the pretrain stage in it, and small images.
 
-refusal({"samplers.ring.outer": 2.0})           # what the user reads
+refusal({"samplers.ring.outer": 2.0})           # the user's error
 run({"method": "moco", "sampler": "ball"})      # a Training whose steps take milliseconds
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 CPU = torch.device("cpu")
 
-# Of 16 pixels, 70 images and batches of 16: three epochs of four steps.
+# With 16 pixels, 70 images and batches of 16: three epochs of four steps.
 SMALL = {
     "scale": "tiny",
     "backbone": "alexnet-fast",
@@ -36,7 +36,7 @@ SMALL = {
     | {"learning_rate": 0.48, "validation_images": None},
     "samplers.ball.outer": 0.5,
     "samplers.ring": {"outer": 0.5, "inner": 0.1},
-    # Clusters are larger than what a ball of the rest of the batch holds only where they are few.
+    # Clusters are larger than a ball of the rest of the batch only if they are few.
     "samplers.cave": {"outer": 0.5, "clusters": 20, "runs": 2, "iterations": 3, "keep": "outside"},
     "neighbour_sets.s": {"share": 0.1, "start": 0.05, "until": 0.5, "in_denominator": False},
     "neighbour_sets.k": {"clusters": 8, "runs": 2, "iterations": 3, "start": 0.05, "in_denominator": True},
@@ -46,12 +46,12 @@ SMALL = {
 
 
 def changed(changes: dict[str, Any]) -> dict[str, Any]:
-    """The stated tree with the values at some keys replaced, or taken out."""
+    """The stated tree with the values at some keys replaced or removed."""
     return replaced(TREE, changes)
 
 
 def load(changes: dict[str, Any]) -> AllParams:
-    """The stated params.yaml with some values changed, checked as when it is read."""
+    """The stated params.yaml with some values changed, checked like a file."""
     return checked(changed(changes), "params.yaml")
 
 
@@ -61,7 +61,7 @@ def chosen(method: str) -> dict[str, Any]:
 
 
 def refusal(changes: dict[str, Any]) -> str:
-    """What the user reads when some values are changed: one line per fault, without the file's name."""
+    """Error of the user for some changed values: one line per fault, without the file's name."""
     with pytest.raises(InputError) as refused:
         load(changes)
     lines = str(refused.value).splitlines()
@@ -89,7 +89,7 @@ def stripes(images: int, seed: int) -> ImageSet:
 
 def run(changes: dict[str, Any], images: int = 70, validation: int = 10) -> "Training":
     """A training at its first step."""
-    from annulus.training.setup import build_training  # has file locks, which Windows has not
+    from annulus.training.setup import build_training  # has file locks, which Windows lacks
 
     return build_training(read(changes), stripes(images, 0), stripes(validation, 1), CPU)
 
@@ -105,10 +105,10 @@ class Killed(Exception):
 
 
 def killed_after(run: "Training", steps: int, checkpoint: "Checkpoint") -> None:
-    """Run until some steps are done, saving after each one; then stop as a kill would, between two steps."""
+    """Runs some steps with a save after each one, then stops like a kill, between two steps."""
     step, done = run.step, 0
 
-    def counted(order):
+    def count_step(order):
         nonlocal done
         if done == steps:
             raise Killed
@@ -117,7 +117,7 @@ def killed_after(run: "Training", steps: int, checkpoint: "Checkpoint") -> None:
         done += 1
         step(order)
 
-    run.step = counted
+    run.step = count_step
     with pytest.raises(Killed):
         run.run(checkpoint)
     run.step = step

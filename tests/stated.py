@@ -1,4 +1,4 @@
-"""params.yaml with the values that tests count on, whatever a user has set there."""
+"""params.yaml with the values that tests rely on; values that a user has set there do not matter."""
 
 import copy
 import io
@@ -23,7 +23,7 @@ STATED = {
 
 
 def replaced(tree: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """A tree with the values at some keys replaced, or taken out."""
+    """A tree with the values at some keys replaced or removed."""
     tree = copy.deepcopy(tree)
     for key, value in changes.items():
         *sections, last = key.split(".")
@@ -42,13 +42,13 @@ TREE = replaced(read_yaml(ROOT / "params.yaml"), STATED)
 
 @cache
 def stated_text() -> str:
-    """The same with its comments."""
+    """Text of the stated params.yaml, with its comments."""
     form, text = YAML(), io.StringIO()
     form.dump(replaced(form.load(ROOT / "params.yaml"), STATED), text)
     return text.getvalue()
 
 
 def stated_params(path: Path) -> Path:
-    """The same in a file."""
+    """Writes the stated params.yaml to a file."""
     path.write_text(stated_text(), encoding="utf-8")
     return path

@@ -1,4 +1,4 @@
-"""The benchmarks still run, each call once and small: they are started by hand, so nothing else would notice."""
+"""Runs each call of the benchmarks once and small: they are started by hand, so no other test would fail."""
 
 import importlib
 import json
@@ -38,7 +38,7 @@ SMALL = {
         "TILES": 2,
         "LOCK_SECONDS": 0.1,
     },
-    "sweep": {"said_by_a_sweep": lambda _: SWEPT},
+    "sweep": {"sweep_output": lambda _: SWEPT},
     "views": {
         "SMALL": {"size": 32, "stored": (32, 32), "batch": 4},
         "LARGE": {"size": 224, "stored": (256, 341), "batch": 2},
@@ -51,8 +51,8 @@ SMALL = {
 PEERS = ("kornia", "lightly", "albumentations", "stable_pretraining")
 
 
-def called_once(contestants, *_, **__):
-    """In place of `medians`."""
+def call_once(contestants, *_, **__):
+    """Stands in for `medians`."""
     for call in contestants.values():
         call()
     return dict.fromkeys(contestants, 1.0)
@@ -67,28 +67,28 @@ def called_once(contestants, *_, **__):
 )
 def test_a_benchmark_writes_its_ratios(name, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
-    for peer in ("kornia", "albumentations"):  # as where no peer is installed; of two see `find_spec` above
+    for peer in ("kornia", "albumentations"):  # hides these peers; `find_spec` above hides the other two
         monkeypatch.setitem(sys.modules, peer, None)
     monkeypatch.setattr(torch, "set_num_threads", lambda _: None)
     bench = importlib.import_module(f"bench_{name}")
     monkeypatch.setattr(sys.modules["timing"], "METRICS", tmp_path)
-    if name == "compile":  # which takes a minute
+    if name == "compile":  # compiling takes a minute
         monkeypatch.setattr(torch, "compile", lambda call, **_: call)
     if name in ("compile", "methods", "step", "store"):
         steps = {"BACKBONES": dict.fromkeys(("imagenet", "cifar"), "alexnet-fast"), "EPOCH_TURNS": 1}
         for constant, value in (steps | {"EPOCH_BATCHES": {"cuda": 5, "cpu": 5}}).items():
             monkeypatch.setattr(sys.modules["steps"], constant, value)
-    changes = SMALL[name] | {"medians": called_once}
+    changes = SMALL[name] | {"medians": call_once}
     if name in ("coverage", "methods", "paper_studies", "sweep"):
-        del changes["medians"]  # they have turns of their own, or none
+        del changes["medians"]  # they have their own turns, or none
     if name == "distillation":
         changes["PAIRS"] = [pair | {"teacher": "resnet8", "student": "resnet8"} for pair in bench.PAIRS]
         changes["CRD"] = bench.CRD | {"contrast": bench.CRD["contrast"] | {"negatives": 16, "dim": 8}}
     if name == "methods":
-        turn_of = bench.turn_of
-        changes["turn_of"] = lambda step, *_: turn_of(step, 0, 1)
+        timed_turn = bench.timed_turn
+        changes["timed_turn"] = lambda step, *_: timed_turn(step, 0, 1)
     if name == "store":
-        monkeypatch.setattr(sys, "executable", str(warm.folder() / "python"))  # of `prepare`, three times
+        monkeypatch.setattr(sys, "executable", str(warm.folder() / "python"))  # for `prepare`, three times
     if name == "estimators":
         params = replace(bench.PARAMS, points=64, batch_size=16, negatives=8)
         changes |= {"PARAMS": params, "RUNS": bench.RUNS[-2:], "map_processes": map}  # `map_processes` forks
@@ -104,13 +104,13 @@ def test_a_benchmark_writes_its_ratios(name, tmp_path, monkeypatch):
 
 
 def test_every_benchmark_is_run_here():
-    of_dvc = {"dvc"}  # it compares with a project of DVC's own, which is its argument
-    assert {path.stem.removeprefix("bench_") for path in BENCHMARKS.glob("bench_*.py")} - of_dvc == SMALL.keys()
+    manual = {"dvc"}  # its argument is a checkout of DVC's example project
+    assert {path.stem.removeprefix("bench_") for path in BENCHMARKS.glob("bench_*.py")} - manual == SMALL.keys()
 
 
 @pytest.fixture
 def small_methods(monkeypatch, tmp_path):
-    """bench_methods.py with few images, which writes to `tmp_path`."""
+    """bench_methods.py with few images and with metrics in `tmp_path`."""
     monkeypatch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
     bench = importlib.import_module("bench_methods")
     monkeypatch.setattr(sys.modules["timing"], "METRICS", tmp_path)
@@ -125,8 +125,8 @@ def small_methods(monkeypatch, tmp_path):
 def test_a_benchmark_says_how_to_install_a_library_that_is_missing(small_methods, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(small_methods, "find_spec", lambda _: None)
     small_methods.main()
-    said, _, _ = capsys.readouterr().out.partition("metrics/")
-    assert said == (
+    output, _, _ = capsys.readouterr().out.partition("metrics/")
+    assert output == (
         "without stable_pretraining's rows: it is not installed; "
         "`pip install stable-pretraining` brings it, with many packages\n"
     )

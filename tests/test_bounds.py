@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 from method_cases import NORMALISERS
-from plain_objectives import plain_binary_nce, plain_la, plain_partition, plain_softmax, present_of
+from plain_objectives import plain_binary_nce, plain_la, plain_partition, plain_softmax, present_scores
 
 from annulus.bounds.alpha import CPC, MLCPC, cpc, cpc_ceiling, geometric, mlcpc, mlcpc_ceiling
 from annulus.bounds.binary_nce import BinaryNCE, binary_nce
@@ -17,14 +17,14 @@ from annulus.bounds.partition import PartitionFunction
 from annulus.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
-ROWS, LOG_PARTITION = 50, torch.linspace(4, 7, 6, dtype=torch.float64)  # another one for each query
+ROWS, LOG_PARTITION = 50, torch.linspace(4, 7, 6, dtype=torch.float64)  # a different one for each query
 
 
 @pytest.fixture
 def scores(generator):
     """Scores of 6 queries against 3 positives and 7 negatives, of the size that a temperature of 0.07 makes."""
-    drawn = 14 * torch.rand(6, 10, generator=generator, dtype=torch.float64) - 7
-    return drawn[:, :3], drawn[:, 3:]
+    values = 14 * torch.rand(6, 10, generator=generator, dtype=torch.float64) - 7
+    return values[:, :3], values[:, 3:]
 
 
 @pytest.fixture
@@ -82,10 +82,10 @@ def counts(positives, negatives):
 def test_every_loss_and_ceiling_is_that_of_the_plain_loop(loss, plain, ceiling, scores, ragged):
     """Absent scores count nowhere, not even in the number of negatives."""
     for some in ((scores[0][:, :1], scores[1]), scores, ragged):
-        expected, *highest = plain(*map(present_of, some))
+        expected, *highest = plain(*map(present_scores, some))
         assert loss(*some).item() == pytest.approx(expected.item(), rel=1e-10)
-        found = [ceiling(*counts(*some)).item()] if ceiling else []
-        assert found == pytest.approx(highest, rel=1e-6)
+        actual = [ceiling(*counts(*some)).item()] if ceiling else []
+        assert actual == pytest.approx(highest, rel=1e-6)
 
 
 @every_loss
@@ -102,7 +102,7 @@ def test_gradients_agree_with_finite_differences_and_absent_scores_get_none(loss
 
 @every_loss
 def test_scores_of_any_size_give_a_finite_loss_and_gradient(loss, plain, ceiling):
-    """Positives and negatives of 1e4 either way, among them queries whose positives or negatives differ by 2e4."""
+    """Scores are 1e4 either way; positives or negatives of a query differ by up to 2e4."""
     positives = torch.tensor([[1e4, -1e4], [-1e4, -1e4], [1e4, 1e4], [0.0, 0.0]]).requires_grad_()
     negatives = torch.tensor([[-1e4] * 3, [1e4, -1e4, 0.0], [1e4] * 3, [0.0, 0.0, -torch.inf]]).requires_grad_()
     value = loss(positives, negatives)
@@ -127,7 +127,7 @@ def test_equal_scores_reach_the_ceiling_and_neither_a_common_shift_nor_the_order
 
 @every_bound
 def test_no_estimate_exceeds_its_ceiling(loss, ceiling, generator):
-    """In float32 too, but for the rounding of a difference of logsumexps where there is one."""
+    """In float32 a difference of logsumexps may exceed it by rounding."""
     for lead in (0.0, 50.0, 1e4):
         for k in (3, 512):
             negatives = torch.randn(64, k, generator=generator)
@@ -150,7 +150,7 @@ def test_the_ceilings_that_the_papers_state(k):
 
 
 def test_infonce_is_never_negative_in_float32_and_a_small_loss_keeps_its_digits(generator):
-    """A difference of two logsumexps is, by rounding: then the estimate would exceed its ceiling."""
+    """A difference of two logsumexps can be negative by rounding: the estimate would then exceed its ceiling."""
     positives = 1e4 + torch.randn(512, 9, generator=generator)
     assert infonce(positives, torch.randn(512, 16, generator=generator)) >= 0
     loss = infonce(torch.tensor([[20.0]]), torch.tensor([[0.0]]))  # 1 + exp(-20) rounds to 1 in float32
@@ -181,13 +181,13 @@ def test_second_derivatives_are_those_of_the_plain_softmax(scores):
     def plain():
         return (torch.cat(leaves, dim=1).logsumexp(dim=1) - own[:, 0]).mean()
 
-    found, expected = (
+    actual, expected = (
         torch.autograd.grad(
             sum(first.square().sum() for first in torch.autograd.grad(loss, leaves, create_graph=True)), leaves
         )
         for loss in (infonce(own, negatives), plain())
     )
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(actual, expected)
 
 
 # --- one by one ---------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ def test_a_query_without_negatives_has_no_infonce_loss_leaves_nce_its_positive_a
 
 
 def test_binary_nce_with_one_negative_tells_it_from_the_positive_at_even_odds():
-    """Both scores are as likely of data as of noise, k/columns: two times log 2 nats."""
+    """Each score is as likely of data as of noise, k/columns: the loss is two times log 2 nats."""
     even = torch.tensor([math.log(1 / 50)])
     assert binary_nce(even, even[:, None], torch.zeros(1), 50).item() == pytest.approx(2 * math.log(2))
 
@@ -236,7 +236,7 @@ def test_a_geometric_curriculum_passes_its_ends_and_1_half_way():
 each_policy = pytest.mark.parametrize("policy", NORMALISERS)
 
 
-def batch_of(generator):
+def make_batch(generator):
     """Scores of 4 queries against 30 columns, and of 2 to 9 negatives of theirs."""
     scores = 3 * torch.randn(4, 30, generator=generator, dtype=torch.float64)
     negatives = scores[:, :9].clone()
@@ -250,13 +250,13 @@ def batch_of(generator):
 def test_every_policy_is_its_plain_sum_batch_after_batch(policy, rate, generator):
     partition, z = PartitionFunction(policy, constant=2.25, rate=rate).double(), None
     for columns in (30, 30, 20, 30):
-        scores, negatives = batch_of(generator)
+        scores, negatives = make_batch(generator)
         scores = scores[:, :columns]
-        expected, z = plain_partition(partition, z, scores, present_of(negatives))
-        found = partition(scores, negatives).exp()
-        torch.testing.assert_close(found.expand(4), torch.tensor([float(each) for each in expected]).double())
+        expected, z = plain_partition(partition, z, scores, present_scores(negatives))
+        actual = partition(scores, negatives).exp()
+        torch.testing.assert_close(actual.expand(4), torch.tensor([float(each) for each in expected]).double())
         assert (z is None) == partition.log_z.isnan()
-        assert found.shape == ((4,) if policy == "exact" else ())
+        assert actual.shape == ((4,) if policy == "exact" else ())
 
 
 @each_policy
@@ -264,11 +264,11 @@ def test_the_estimate_is_finite_for_any_score_a_constant_to_autograd_and_stays_a
     partition = PartitionFunction(policy, constant=2.25, rate=0.75).double()
     extreme = torch.tensor([[800.0, 900.0, -900.0], [700.0, -1000.0, 0.0]], dtype=torch.float64)
     assert all(partition(extreme, extreme[:, :2]).isfinite().all() for _ in range(2))
-    scores, negatives = (each.requires_grad_() for each in batch_of(generator))
+    scores, negatives = (each.requires_grad_() for each in make_batch(generator))
     first = partition(scores, negatives)
     assert not first.requires_grad
     before = first.clone()
-    partition(*batch_of(generator))
+    partition(*make_batch(generator))
     assert torch.equal(first, before), "the next batch does not write into what a loss may hold"
     assert not partition.log_z.requires_grad
 

@@ -52,7 +52,7 @@ def test_an_alpha_that_no_bound_accepts_and_one_without_a_margin_are_their_own_e
 
 
 def test_a_margin_moves_the_alpha_from_which_cpc_and_mlcpc_warn():
-    """With alpha 1 and a margin of 16 times as many negatives, an alpha of about a sixteenth."""
+    """With alpha 1, a margin for 16 times the negatives acts like an alpha of about a sixteenth."""
     assert CPC(alpha=1.0).warnings(15, 8) == MLCPC(alpha_start=1.0, alpha_end=1.0).warnings(15, 1) == []
     for bound, queries in ((CPC(alpha=1.0, eqco_alpha=240.0), 8), (MLCPC(1.0, 1.0, eqco_alpha=240.0), 1)):
         [warning] = bound.warnings(15, queries)
@@ -61,13 +61,13 @@ def test_a_margin_moves_the_alpha_from_which_cpc_and_mlcpc_warn():
 
 
 def unit(*shape):
-    drawn = torch.randn(*shape, generator=torch.Generator().manual_seed(math.prod(shape)), dtype=torch.float64)
-    return drawn / drawn.norm(dim=-1, keepdim=True)
+    vectors = torch.randn(*shape, generator=torch.Generator().manual_seed(math.prod(shape)), dtype=torch.float64)
+    return vectors / vectors.norm(dim=-1, keepdim=True)
 
 
 @pytest.fixture(scope="module")
 def keyed():
-    """As in eqco section 3, 5: queries, positive keys at a cosine of 0.9, 4096 negative keys of 16 numbers."""
+    """Queries, positive keys at a cosine of 0.9 and 4096 negative keys of 16 numbers, as in eqco section 3, 5."""
     queries, aside = unit(2, 500, 16)
     aside = aside - (aside * queries).sum(dim=1, keepdim=True) * queries
     positives = 0.9 * queries + math.sqrt(1 - 0.9**2) * aside / aside.norm(dim=1, keepdim=True)
@@ -75,7 +75,7 @@ def keyed():
 
 
 def eqco_gradients(queries, positives, keys, eqco_alpha=EQCO_ALPHA):
-    """By autograd, per query."""
+    """Gradients per query, by autograd."""
     queries = queries.clone().requires_grad_()
     own = (queries * positives).sum(dim=1, keepdim=True) / TEMPERATURE
     loss = infonce(own, margin(queries @ keys.T / TEMPERATURE, eqco_alpha))
@@ -91,7 +91,7 @@ def shares(queries, positives, keys):
 
 
 def test_the_eqco_gradient_has_each_negative_s_own_score_in_its_sum(keyed):
-    """eqco eq. 11 with s_i in the negative sum, where s_0 is printed."""
+    """eqco eq. 11 holds with s_i in the negative sum; the paper prints s_0."""
     queries, positives, keys = keyed[0][:5], keyed[1][:5], keyed[2][:9]
     s0, s, total = shares(queries, positives, keys)
     gradients = eqco_gradients(queries, positives, keys)
@@ -103,7 +103,7 @@ def test_the_eqco_gradient_has_each_negative_s_own_score_in_its_sum(keyed):
 
 @pytest.mark.parametrize("k", [1, 4096])
 def test_every_eqco_gradient_is_within_its_bound(k, keyed):
-    """eqco eq. 12, of each query."""
+    """eqco eq. 12 holds for each query."""
     some = keyed[0], keyed[1], keyed[2][:k]
     s0, _, total = shares(*some)
     assert (eqco_gradients(*some).norm(dim=1) <= 2 / TEMPERATURE * (1 - s0 / total) + 1e-12).all()
@@ -142,7 +142,7 @@ def test_one_step_of_twice_the_queries_at_twice_the_rate_is_two_steps_to_first_o
     """eqco section 3, 8: the loss is a mean over queries, so the rate goes with their number."""
     queries, positives, keys = keyed[0][:8], keyed[1][:8], keyed[2][:64]
 
-    def stepped(weight, some, rate):
+    def step(weight, some, rate):
         weight = weight.clone().requires_grad_()
         embedded = queries[some] @ weight
         own = (embedded * positives[some]).sum(dim=1, keepdim=True) / TEMPERATURE
@@ -151,7 +151,7 @@ def test_one_step_of_twice_the_queries_at_twice_the_rate_is_two_steps_to_first_o
 
     def apart(rate):
         start = torch.eye(16, dtype=torch.float64)
-        twice = stepped(stepped(start, slice(4), rate), slice(4, 8), rate)
-        return (stepped(start, slice(8), 2 * rate) - twice).norm() / rate
+        twice = step(step(start, slice(4), rate), slice(4, 8), rate)
+        return (step(start, slice(8), 2 * rate) - twice).norm() / rate
 
     assert apart(1e-3) / apart(1e-4) == pytest.approx(10, rel=0.05)

@@ -1,6 +1,6 @@
 """Losses after the five papers, each against the paper's sums in plain loops.
 
-Outside of this project they were compared with public code on the same 32 embeddings in float64, on 30 November 2026.
+They were compared outside of this project with public code, on the same 32 embeddings in float64 (30 November 2026).
 The largest differences of a loss: HCL (joshr17/HCL, twelve pairs of beta and tau_plus) 9e-16, debiased (chingyaoc/DCL)
 4e-16, DCL and DCLW (raminnakhli/Decoupled-Contrastive-Learning) 0, SupCon (HobbitLong/SupContrast) 4e-16, the sigmoid
 loss (google-research/big_vision, by JAX) 2e-16 of its value. The schedule of the temperature
@@ -45,7 +45,7 @@ def scores(cosines):
 
 
 def absent(scores, *columns):
-    """These columns of the first query do not count."""
+    """Scores without these columns of the first query."""
     mask = torch.zeros_like(scores, dtype=torch.bool)
     mask[0, list(columns)] = True
     return scores.masked_fill(mask, -torch.inf)
@@ -91,7 +91,7 @@ def test_dclw_weighs_a_positive_by_the_batch_s_mean_and_the_weight_is_a_constant
 
 
 def plain_hcl(positives, negatives, beta, tau_plus):
-    """The authors' Ng, query by query: weights of mean one, the class's share taken off, and the least value."""
+    """The authors' Ng, query by query: weights of mean one, less the class's share, at least the minimum."""
     losses = []
     for [near], far in zip(positives.tolist(), map(numbers, negatives.tolist()), strict=True):
         weights = [math.exp(beta * score) for score in far]
@@ -125,7 +125,7 @@ def test_without_a_class_prior_and_a_concentration_hcl_is_infonce_bit_for_bit(ge
 
 
 def test_debiased_negatives_that_are_one_part_positives_are_unbiased_by_the_prior(generator):
-    """Of k negatives, tau_plus of the positive's score and the rest of others: the rest's mean is what is left."""
+    """A share tau_plus of k negatives has the positive's score; the corrected mean is the mean of the others."""
     near, far, k, tau_plus = 1.3, -0.4, 1000, 0.1
     negatives = torch.tensor([[near] * 100 + [far] * 900], dtype=torch.float64)
     loss = hcl(torch.tensor([[near]], dtype=torch.float64), negatives, 0.0, tau_plus, -2.0)
@@ -235,7 +235,7 @@ def test_the_simple_loss_is_the_limit_of_infonce_at_an_infinite_temperature(cosi
     assert limit.item() == pytest.approx(expected.item(), abs=1e-5)
 
 
-# --- what has no meaning --------------------------------------------------------------------------------
+# --- choices without a meaning --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("bound", [DCL(sigma=0.5), HCL(beta=1.0, tau_plus=0.1)])

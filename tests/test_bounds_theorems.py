@@ -1,4 +1,4 @@
-"""Bounds: what the papers prove, and where it ends, by exact expectation where there is one."""
+"""Bounds: the papers' theorems and their limits, by exact expectation where there is one."""
 
 import itertools
 import math
@@ -17,8 +17,8 @@ pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 @pytest.fixture
 def scores(generator):
     """Scores of 6 queries against 1 positive and 7 negatives, of the size that a temperature of 0.07 makes."""
-    drawn = 14 * torch.rand(6, 8, generator=generator, dtype=torch.float64) - 7
-    return drawn[:, :1], drawn[:, 1:]
+    values = 14 * torch.rand(6, 8, generator=generator, dtype=torch.float64) - 7
+    return values[:, :1], values[:, 1:]
 
 
 def estimate(bound, positives, negatives):
@@ -35,7 +35,7 @@ EQUAL = torch.tensor([[0.0, -1e9], [-1e9, 0.0]], dtype=torch.float64)  # log of 
 
 
 def expected(bound, n, p, critic=EQUAL):
-    """Over the 2^n batches with Pr(1, 1) = p, of which those with as many ones have the same estimate."""
+    """Estimate over the 2^n batches with Pr(1, 1) = p; batches with equal numbers of ones have equal estimates."""
     others, nats = ~torch.eye(n, dtype=torch.bool), 0.0
     for ones in range(n + 1):
         bits = (torch.arange(n) < ones).long()
@@ -46,25 +46,25 @@ def expected(bound, n, p, critic=EQUAL):
 
 
 def test_the_binary_example_has_the_values_of_the_table_which_exceed_the_information_below_the_lowest_alpha():
-    for alpha, of_cpc, of_mlcpc in (
+    for alpha, cpc_nats, mlcpc_nats in (
         (1.0, 0.4774, 0.4408),
         (0.5, 0.7174, 0.6082),  # cpc's is above log 2
         (3 / 7, 0.7663, 0.6355),
         (0.1, 1.1805, 0.7756),
     ):
-        assert expected(CPC(alpha), 3, 0.5) == pytest.approx(of_cpc, abs=5e-5)
-        assert expected(ml_cpc(alpha), 3, 0.5) == pytest.approx(of_mlcpc, abs=5e-5)
+        assert expected(CPC(alpha), 3, 0.5) == pytest.approx(cpc_nats, abs=5e-5)
+        assert expected(ml_cpc(alpha), 3, 0.5) == pytest.approx(mlcpc_nats, abs=5e-5)
 
 
 def test_with_independent_negatives_the_binary_example_has_the_values_stated():
-    """Of three queries with two negatives each, which are equal to the query's own with a chance of a half."""
+    """Each of three queries has two negatives; each negative equals the query's own with a chance of a half."""
     scores = EQUAL[0, torch.tensor([[0, 0], [0, 1], [1, 1]])]
     for bound, nats in ((CPC(0.5), 0.7174), (ml_cpc(0.5), 0.5879)):
-        found = 0.0
+        expectation = 0.0
         for differing in itertools.product(range(3), repeat=3):
             chance = math.prod((0.25, 0.5, 0.25)[count] for count in differing)
-            found += chance * estimate(bound, torch.zeros(3, 1, dtype=torch.float64), scores[list(differing)])
-        assert found == pytest.approx(nats, abs=5e-5)
+            expectation += chance * estimate(bound, torch.zeros(3, 1, dtype=torch.float64), scores[list(differing)])
+        assert expectation == pytest.approx(nats, abs=5e-5)
 
 
 @pytest.mark.parametrize("n", [2, 3, 5])
@@ -72,7 +72,7 @@ def test_with_independent_negatives_the_binary_example_has_the_values_stated():
 def test_cpc_from_1_and_mlcpc_from_alpha_m_n_to_m_are_lower_bounds_and_below_exceed_by_no_more_than_is_said(
     n, p, generator
 ):
-    """mlcpc Thm 2 up to 1, and beyond, whatever the critic: see cpc_warning and mlcpc_warning."""
+    """mlcpc Thm 2 up to 1, and beyond, for any critic: see cpc_warning and mlcpc_warning."""
     information = -p * math.log(p) - (1 - p) * math.log(1 - p)  # of X = Y
     assert mlcpc_lower_alpha(n, n) == pytest.approx(n / (n * (n - 1) + 1))
     for critic in (EQUAL, 2 * torch.randn(2, 2, generator=generator, dtype=torch.float64)):
@@ -83,19 +83,19 @@ def test_cpc_from_1_and_mlcpc_from_alpha_m_n_to_m_are_lower_bounds_and_below_exc
 
 
 def test_the_expectation_behind_the_cpc_bounds_is_at_most_the_larger_of_1_and_1_over_alpha(generator):
-    """mlcpc Prop. 1 and 2, over which of m scores is the positive; to 1, not 1/alpha, for alpha from 1 to m."""
+    """mlcpc Prop. 1 and 2, over the positive's position among m scores; to 1, not 1/alpha, for alpha from 1 to m."""
     for m, scale in itertools.product((2, 10), (0.0, 1.0, 30.0)):
-        drawn = scale * torch.randn(m, generator=generator, dtype=torch.float64)
+        values = scale * torch.randn(m, generator=generator, dtype=torch.float64)
         for alpha in (0.01, 0.5, 1.0, 1.0 + (m - 1) / 4, m / 2, m - 0.01):
-            turned = torch.stack([drawn.roll(-own) for own in range(m)])
+            turned = torch.stack([values.roll(-own) for own in range(m)])
             value = sum(math.exp(estimate(CPC(alpha), row[:, :1], row[:, 1:])) for row in turned.split(1)) / m
             assert value <= max(1.0, 1 / alpha) * (1 + 1e-6)
-            if scale == 0:  # equal scores: 1 for each alpha, so that Prop. 1 ends at alpha 1, not at 2m/(m + 1)
+            if scale == 0:  # equal scores give 1 for each alpha: Prop. 1 ends at alpha 1, not at 2m/(m + 1)
                 assert value == pytest.approx(1.0, rel=1e-6)
 
 
 def test_mlcpc_is_at_most_cpc_against_all_negatives_of_the_batch_with_alpha_over_alpha_m_n(scores):
-    """The step in the proof of mlcpc Thm 2, which mlcpc_warning rests on."""
+    """This step in the proof of mlcpc Thm 2 is the basis of mlcpc_warning."""
     everyone = scores[1].flatten().expand(6, -1)
     for alpha in (0.2, 0.5, 1.0, 3.0):
         wide = estimate(CPC(alpha / mlcpc_lower_alpha(8, 6)), scores[0], everyone)
@@ -115,9 +115,9 @@ def test_a_critic_may_be_scaled_per_query_for_cpc_but_only_as_a_whole_for_mlcpc(
     per_query, whole = [part + shift for part in scores], [part + 3 for part in scores]
     for alpha in (0.3, 1.0, 2.0):
         assert estimate(CPC(alpha), *per_query) == pytest.approx(estimate(CPC(alpha), *scores), rel=1e-12)
-        of_all = estimate(ml_cpc(alpha), *scores)
-        assert estimate(ml_cpc(alpha), *whole) == pytest.approx(of_all, rel=1e-12)
-        assert abs(estimate(ml_cpc(alpha), *per_query) - of_all) > 0.01
+        whole_nats = estimate(ml_cpc(alpha), *scores)
+        assert estimate(ml_cpc(alpha), *whole) == pytest.approx(whole_nats, rel=1e-12)
+        assert abs(estimate(ml_cpc(alpha), *per_query) - whole_nats) > 0.01
 
 
 def test_estimates_of_positives_above_the_mean_negative_fall_as_alpha_rises(scores):
@@ -133,12 +133,12 @@ def test_estimates_of_positives_above_the_mean_negative_fall_as_alpha_rises(scor
 
 @pytest.fixture
 def background(generator):
-    """Scores of 6 queries against 40 rows, the first being the own one and the first 5 the close ones."""
+    """Scores of 6 queries against 40 rows; the first row is the own one, the first 5 are the close ones."""
     return 14 * torch.rand(6, 40, generator=generator, dtype=torch.float64) - 7
 
 
-def test_la_is_ring_eq_5_but_for_the_sizes_of_the_sets(background):
-    """So its partition function cancels (arXiv:2005.13149, Lemma B.3)."""
+def test_la_is_ring_eq_5_up_to_the_sizes_of_the_sets(background):
+    """The partition function of LA cancels (arXiv:2005.13149, Lemma B.3)."""
     close = background[:, :5]
     means = (close.exp().mean(dim=1).log() - background.exp().mean(dim=1).log()).mean()
     ceiling = la_ceiling(present(close), present(background)).double()
@@ -147,7 +147,7 @@ def test_la_is_ring_eq_5_but_for_the_sizes_of_the_sets(background):
 
 
 def test_la_with_only_itself_as_neighbour_is_infonce_on_the_same_background(background):
-    """mutualinfo Lemma 4.3: LA_0 is BALL; with more close ones they are its positives."""
+    """mutualinfo Lemma 4.3: LA_0 is BALL; further close ones are positives of it."""
     for close in (1, 5):
         plain = infonce(background[:, :close], background[:, close:])
         torch.testing.assert_close(la(background[:, :close], background), plain)
@@ -168,11 +168,11 @@ def test_summing_neighbours_inside_the_log_is_at_least_their_average_outside(bac
     assert la(background[:, :5], background) + math.log(5) <= outside
 
 
-# --- information; what samplers do to a bound for critics of every shape is in test_negatives_theorems.py -
+# --- information; the effect of samplers for critics of every shape is in test_negatives_theorems.py ------
 
 
 def test_without_augmentation_images_cannot_be_told_apart(generator):
-    """mutualinfo Thm 2.1: permuting embeddings and bank rows together leaves the objective as it is."""
+    """mutualinfo Thm 2.1: permuting embeddings and bank rows together does not change the objective."""
     anchors, rows = torch.randn(2, 7, 4, generator=generator, dtype=torch.float64)
 
     def objective(order):
@@ -183,7 +183,7 @@ def test_without_augmentation_images_cannot_be_told_apart(generator):
         torch.testing.assert_close(objective(torch.randperm(7, generator=generator)), objective(torch.arange(7)))
 
 
-# x and y are one of five each, y - x mod 5 has these odds out of 12, and both are uniform.
+# x and y are uniform over five values; y - x mod 5 has these odds out of 12.
 ODDS = torch.tensor([6, 3, 1, 1, 1])
 RATIOS = (ODDS * 5 / 12).log().double()  # the ideal critic, log p(x,y) / (p(x) p(y)); the mean of its exp is 1
 INFORMATION = (ODDS / 12 * RATIOS).sum().item()

@@ -1,4 +1,4 @@
-"""Shapes and types are checked while tests run; where only quick tests do, in a test's first calls of a function."""
+"""Shapes and types are checked while tests run; in a run of quick tests only in a test's first calls of a function."""
 
 import math
 
@@ -28,7 +28,7 @@ def test_the_first_calls_in_a_test_are_checked_and_without_a_limit_all(monkeypat
     monkeypatch.setattr(conftest, "most_calls", most)
     sentences = []
     for _ in range(3):
-        inner = conftest.checked(shape, typechecker=conftest.check)  # an inner function is made anew at each call
+        inner = conftest.checked(shape, typechecker=conftest.check)  # a new object of the inner function at each call
         try:
             inner("no tensor")
         except TypeCheckError as error:

@@ -1,4 +1,4 @@
-"""The command `annulus`: each program by name, imported only when it is asked for."""
+"""The command `annulus`: each program by name, imported only when it runs."""
 
 import gc
 import os
@@ -48,10 +48,10 @@ def test_a_command_hands_its_arguments_to_its_program(name, monkeypatch, capsys)
         main([name, "--help"])
     assert ended.value.code == 0
     assert capsys.readouterr().out.startswith(f"usage: annulus {name} [-h]")
-    given = []
-    monkeypatch.setattr(import_module(module), "main", given.append)
+    arguments = []
+    monkeypatch.setattr(import_module(module), "main", arguments.append)
     main([name, "stages/algorithms", "--workers", "2", "--version"])
-    assert given == [["stages/algorithms", "--workers", "2", "--version"]]
+    assert arguments == [["stages/algorithms", "--workers", "2", "--version"]]
 
 
 @pytest.mark.parametrize(
@@ -92,20 +92,22 @@ def test_a_near_miss_none_and_the_version(capsys):
         main(["reprot"])
     with pytest.raises(SystemExit, match=r"^ERROR: annulus has no command '42' \(commands: look, export, check-gpu, "):
         main(["42"])
-    for words, status, said in (
+    for words, status, text in (
         ([], 2, "annulus: error: name a command: look,"),
         (["--version"], 0, annulus.__version__),
     ):
         with pytest.raises(SystemExit) as ended:
             main(words)
         assert ended.value.code == status
-        assert said in "".join(capsys.readouterr())
+        assert text in "".join(capsys.readouterr())
 
 
 def test_the_library_alone_says_where_the_laboratory_s_commands_are(tmp_path):
     (tmp_path / "src").mkdir()
     (tmp_path / "src/annulus").symlink_to(ROOT / "src/annulus")
-    (tmp_path / "pyproject.toml").symlink_to(ROOT / "pyproject.toml")  # in place of an installed distribution's version
+    (tmp_path / "pyproject.toml").symlink_to(
+        ROOT / "pyproject.toml"
+    )  # for the version, which an installed distribution has
     run = [sys.executable, "-S", "-m", "annulus"]  # without site-packages, which name this checkout
     alone = {
         "env": {**os.environ, "PYTHONPATH": str(tmp_path / "src")},
@@ -117,9 +119,9 @@ def test_the_library_alone_says_where_the_laboratory_s_commands_are(tmp_path):
     assert done.returncode == 1
     assert done.stderr.startswith("ERROR: annulus compare belongs to the laboratory, and this Python (")
     assert done.stderr.endswith("has the library alone; clone annulus, then run `make install` there\n")
-    helped = subprocess.run([*run, "--help"], **alone).stdout
-    assert "  check-gpu  " in helped
-    assert "  compare  " not in helped
+    help_text = subprocess.run([*run, "--help"], **alone).stdout
+    assert "  check-gpu  " in help_text
+    assert "  compare  " not in help_text
 
 
 def test_a_program_s_mistake_and_a_reader_who_leaves_are_no_traceback(tmp_path):
@@ -128,7 +130,7 @@ def test_a_program_s_mistake_and_a_reader_who_leaves_are_no_traceback(tmp_path):
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert done.stderr.startswith("ERROR: no.safetensors or its JSON is missing")
     reading, writing = os.pipe()
-    os.close(reading)  # as `| head` that has read enough
+    os.close(reading)  # like `| head` after its last line
     done = subprocess.run([sys.executable, "-c", PRINTING], env=ENVIRONMENT, stdout=writing, stderr=-1, text=True)
     os.close(writing)
     assert (done.returncode, done.stderr) == (1, "")
@@ -159,10 +161,10 @@ def test_a_working_folder_that_was_deleted_is_one_sentence(tmp_path):
 
 
 def test_ctrl_c_ends_a_program_without_a_traceback(monkeypatch):
-    def interrupted(words):
+    def interrupt(words):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(import_module("annulus_lab.look"), "main", interrupted)
+    monkeypatch.setattr(import_module("annulus_lab.look"), "main", interrupt)
     with pytest.raises(SystemExit) as ended:
         main(["look", "PATH"])
     assert (ended.value.code, ended.value.__suppress_context__) == (130, True)

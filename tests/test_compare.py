@@ -1,4 +1,4 @@
-"""Comparison of two variants: what changed, differences in pairs, verdicts, machines."""
+"""Comparison of two variants: changes, differences in pairs, verdicts, machines."""
 
 import csv
 import json
@@ -36,7 +36,7 @@ XEON, EPYC = "Xeon, AVX512", "EPYC, AVX2"
 
 
 def files(gain: float = 0.0, seeds: tuple[int, ...] = (0, 1, 2, 3, 4), processor: str = XEON, **params) -> dict:
-    """A main line's committed files; `gain` is of the accuracies, in percent."""
+    """A main line's committed files; `gain` adds to the accuracies, in percent."""
     difficulty = np.random.default_rng(0).random(IMAGES)
     right, metrics = {}, {stage: {} for stage in ("pretrain", "knn", "linear", "diagnostics")}
     for seed in seeds:
@@ -55,16 +55,16 @@ def files(gain: float = 0.0, seeds: tuple[int, ...] = (0, 1, 2, 3, 4), processor
         }
         metrics["diagnostics"][seed] = {"alignment": 0.4, "uniformity": -2.0, "effective_rank": 30.0 + draws.normal()}
     curve = [f"{seed},{epoch},{10 * epoch},0.1" for seed in seeds for epoch in (1, 2)]
-    found = {f"metrics/main/{stage}.json": json.dumps(of_seed) for stage, of_seed in metrics.items()}
+    contents = {f"metrics/main/{stage}.json": json.dumps(by_seed) for stage, by_seed in metrics.items()}
     for stage in ("knn", "linear"):
-        found[f"metrics/main/{stage}_right.json"] = right_text(by_number(right))
-    found["metrics/main/prepare.json"] = json.dumps({"test_digest": "abc", "classes": 10})
-    found["metrics/main/pretrain_history.csv"] = "\n".join(["seed,epoch,validation_nn1_percent,bound_nats", *curve])
-    found["params.yaml"] = yaml.safe_dump(
+        contents[f"metrics/main/{stage}_right.json"] = right_text(by_number(right))
+    contents["metrics/main/prepare.json"] = json.dumps({"test_digest": "abc", "classes": 10})
+    contents["metrics/main/pretrain_history.csv"] = "\n".join(["seed,epoch,validation_nn1_percent,bound_nats", *curve])
+    contents["params.yaml"] = yaml.safe_dump(
         {"sampler": "ring", "samplers": {"ring": {"inner": 0.01}, "uniform": {}}} | params
     )
-    found["src/annulus/negatives.py"] = "k = 1"
-    return with_lock(found)
+    contents["src/annulus/negatives.py"] = "k = 1"
+    return with_lock(contents)
 
 
 def git(root: Path, *words: str) -> None:
@@ -79,7 +79,7 @@ def write(root: Path, content: dict[str, str]) -> None:
 
 @pytest.fixture
 def root(tmp_path):
-    """A repository whose HEAD is a ring."""
+    """A repository whose HEAD has ring negatives."""
     write(tmp_path, files())
     first_commit(tmp_path)
     return tmp_path
@@ -87,14 +87,14 @@ def root(tmp_path):
 
 def compared(root: Path, base: str = "HEAD", head: str = "workspace"):
     """The comparison of two sides, its rows by number, and its text."""
-    found = compare(*(read_side(root, name) for name in (base, head)))
-    return found, {row.number: row for row in found.rows}, as_text(found)
+    comparison = compare(*(read_side(root, name) for name in (base, head)))
+    return comparison, {row.number: row for row in comparison.rows}, as_text(comparison)
 
 
 @pytest.mark.parametrize(
-    ("gain", "word", "of_bound", "back"), [(2.0, "better", "higher", "worse"), (-2.0, "worse", "lower", "better")]
+    ("gain", "word", "bound_word", "back"), [(2.0, "better", "higher", "worse"), (-2.0, "worse", "lower", "better")]
 )
-def test_a_difference_beyond_the_interval_has_a_word_and_its_parameter_stands_first(root, gain, word, of_bound, back):
+def test_a_difference_beyond_the_interval_has_a_word_and_its_parameter_stands_first(root, gain, word, bound_word, back):
     comparison, _, text = compared(root)
     assert {row.verdict for row in comparison.rows} == {"equal"}
     assert "no parameter differs" in text
@@ -105,7 +105,7 @@ def test_a_difference_beyond_the_interval_has_a_word_and_its_parameter_stands_fi
     assert comparison.changed == [("sampler", "ring", "uniform"), ("scale", "(absent)", "cpu")]
     assert knn.verdict == rows["linear_top1_percent"].verdict == word
     assert knn.difference.mean == pytest.approx(gain, abs=0.5)
-    assert (bound.base, bound.head, bound.verdict) == (0.5, 0.5 + gain, of_bound)
+    assert (bound.base, bound.head, bound.verdict) == (0.5, 0.5 + gain, bound_word)
     assert rows["bound_ceiling_nats"].verdict == "equal"
     assert text.index("sampler: ring -> uniform") < text.index("knn_top1_percent")
     cells = [line.split()[:3] for line in text.splitlines()]
@@ -192,12 +192,12 @@ def test_where_one_side_has_all_seeds_of_the_other_these_are_compared_in_pairs_a
     assert "NOT in pairs" not in text
     main(["HEAD", "--root", str(root), "--csv", str(tmp_path / "made.csv")])
     first = next(csv.DictReader((tmp_path / "made.csv").open(newline="")))
-    of_seeds = {name for name in first if name.startswith("seed")} - {"seeds"}
-    assert (first["seeds"], of_seeds) == (str(len(common)), {f"seed{seed}" for seed in common})
+    seed_columns = {name for name in first if name.startswith("seed")} - {"seeds"}
+    assert (first["seeds"], seed_columns) == (str(len(common)), {f"seed{seed}" for seed in common})
 
 
 def test_a_few_common_seeds_do_not_drop_the_others(root):
-    """A pair alone shows no interval, where five seeds of each side see a difference."""
+    """A single pair has no interval; five seeds of each side show a difference."""
     write(root, files(9.0, seeds=(4, 5, 6, 7, 8)))
     comparison, rows, text = compared(root)
     assert comparison.common == []
@@ -213,8 +213,8 @@ def test_one_seed_says_nothing_of_others_and_other_test_images_are_not_paired_im
     )
     comparison, rows, text = compared(root)
     assert comparison.rows[0].difference.freedom >= 4
-    of_images = 1.96 * 100 * (2 * 0.6 * 0.4 / IMAGES) ** 0.5  # of two samples, with about 60 % right
-    assert rows["knn_top1_percent"].difference.half >= 0.8 * of_images
+    noise = 1.96 * 100 * (2 * 0.6 * 0.4 / IMAGES) ** 0.5  # of two samples, with about 60 % right
+    assert rows["knn_top1_percent"].difference.half >= 0.8 * noise
     assert "The test images differ" in text
 
 
@@ -241,8 +241,8 @@ def test_the_notes_say_what_was_done_and_explain_an_interval_only_where_there_is
     prepared = json.dumps({"test_digest": digest, "classes": 10})
     write(root, with_lock(files(2.0, seeds=tuple(seeds)) | {f"{METRICS}prepare.json": prepared}))
     _, rows, text = compared(root)
-    said = text.rpartition("\n\n")[2].splitlines()
-    assert [note for note in said if "by chance" not in note and "survives" not in note] == notes
+    lines = text.rpartition("\n\n")[2].splitlines()
+    assert [note for note in lines if "by chance" not in note and "survives" not in note] == notes
     assert ("±" in text) == any(row.difference.half is not None for row in rows.values())
 
 
@@ -312,8 +312,8 @@ def test_a_side_that_did_not_run_says_so_first_and_no_verdict_is_printed(root, c
         assert "equal" not in printed
     assert not (root / "curves.png").exists()
     git(root, "commit", "-qam", "not run")
-    _, rows, said = compared(root, "HEAD", "HEAD~1")
-    assert said.startswith(f"base's {clause}; run `dvc repro`, commit dvc.lock and metrics/")
+    _, rows, text = compared(root, "HEAD", "HEAD~1")
+    assert text.startswith(f"base's {clause}; run `dvc repro`, commit dvc.lock and metrics/")
     assert rows == {}
 
 
@@ -343,17 +343,17 @@ DAMAGED = [
 ]
 
 
-@pytest.mark.parametrize(("name", "text"), DAMAGED, ids=lambda given: given[-40:])
+@pytest.mark.parametrize(("name", "text"), DAMAGED, ids=lambda value: value[-40:])
 def test_a_damaged_file_is_one_sentence_that_names_it(root, name, text):
     (root / name).write_text(text)
     with pytest.raises(InputError) as refused:
         compared(root)
-    said = str(refused.value)
-    assert said.startswith("workspace"), said
-    assert Path(name).name in said
-    assert len(said) < 600
-    assert "\n" not in said
-    assert ("conflict marks in line 2" in said) == ("<<<" in text)
+    sentence = str(refused.value)
+    assert sentence.startswith("workspace"), sentence
+    assert Path(name).name in sentence
+    assert len(sentence) < 600
+    assert "\n" not in sentence
+    assert ("conflict marks in line 2" in sentence) == ("<<<" in text)
 
 
 @pytest.mark.parametrize("name", ["params.yaml", "dvc.lock", BY_SEED[0], RIGHT[0], CURVES])
@@ -370,15 +370,15 @@ def test_what_is_no_plain_file_is_refused_at_once(root, name):
 
 
 def test_one_digest_of_two_counts_of_test_images_is_refused(root):
-    found = files()
-    cut = json.loads(found[RIGHT[0]])
+    contents = files()
+    cut = json.loads(contents[RIGHT[0]])
     ends = {seed: bits[: 2 * 125] for seed, bits in cut["right"]["top1_percent"].items()}
     text = json.dumps({"images": 1000, "right": {"top1_percent": ends, "nn1_top1_percent": ends}})
-    write(root, found | {RIGHT[0]: text})
+    write(root, contents | {RIGHT[0]: text})
     with pytest.raises(InputError, match="1000 and 4000 test images of one digest"):
         compared(root)
-    found |= {RIGHT[0]: text, f"{METRICS}prepare.json": json.dumps({"test_digest": "other", "classes": 10})}
-    write(root, with_lock(found))
+    contents |= {RIGHT[0]: text, f"{METRICS}prepare.json": json.dumps({"test_digest": "other", "classes": 10})}
+    write(root, with_lock(contents))
     assert compared(root)[1]["knn_top1_percent"].verdict, "of other images there may be fewer"
 
 
@@ -420,15 +420,17 @@ def test_the_command_finds_the_repository_from_a_folder_of_it_and_ends_quietly_i
 
 def test_the_command_prints_the_table_as_markdown_and_draws_the_curves(root, capsys, monkeypatch):
     write(root, files(2.0))
-    drawn = []
-    monkeypatch.setattr("annulus_lab.compare.figure.Figure", lambda **of: drawn.append(Figure(**of)) or drawn[-1])
+    figures = []
+    monkeypatch.setattr(
+        "annulus_lab.compare.figure.Figure", lambda **options: figures.append(Figure(**options)) or figures[-1]
+    )
     main(["HEAD", "--markdown", "--root", str(root), "--figure", str(root / "curves.png")])
     printed = capsys.readouterr().out
     assert "| knn_top1_percent |" in printed
     assert "**better**" in printed
     assert printed.strip() == as_markdown(compared(root)[0]).strip()
     assert (root / "curves.png").read_bytes().startswith(b"\x89PNG")
-    means = [line for line in drawn[0].axes[0].lines if line.get_linewidth() == 2]
+    means = [line for line in figures[0].axes[0].lines if line.get_linewidth() == 2]
     curves = [(line.get_xdata().tolist(), line.get_ydata().tolist()) for line in means]
     assert curves == [([1, 2], [10, 20])] * 2, "the means over seeds of both sides"
     main(["HEAD", "--root", str(root), "HEAD", "--markdown"])
@@ -441,10 +443,10 @@ def test_what_a_pull_request_brings_is_shown_in_markdown_and_is_no_markup(root):
     nasty = "x](http://evil.example) @torvalds **bold** | <b>pipe</b> ![i](http://evil.example/i.png) `\n# head"
     write(root, files(processor=nasty.splitlines()[0], **{f"a`b{nasty}": 1, "views": nasty}))
     for text in (as_markdown(compared(root)[0]), as_markdown(compared(root, "workspace", "HEAD")[0])):
-        shown = re.sub(r"\\.", "", text)
+        visible = re.sub(r"\\.", "", text)
         for markup in ("](", "**bold", "<b>", "@torvalds", "://", "\n# head"):
-            assert markup not in shown
-        assert "torvalds" in shown
+            assert markup not in visible
+        assert "torvalds" in visible
     write(root, {"params.yaml": yaml.safe_dump(parse_yaml((root / "params.yaml").read_text()) | {"sampler": nasty})})
     (first, *_) = as_markdown(compared(root, "workspace", "HEAD")[0]).splitlines()
     assert first.startswith("**base's metrics were made with sampler: ring; run `dvc repro`")
@@ -459,16 +461,18 @@ def test_any_name_stands_whole_in_the_figure_s_legend_where_any_panel_has_data(
     side = read_side(root, "HEAD")
     curves = [{"seed": 0.0, "epoch": epoch, **dict.fromkeys(columns, epoch)} for epoch in (1.0, 2.0)]
     side = replace(side, name=f"{name} (c010111)", curves=curves)
-    drawn = []
-    monkeypatch.setattr("annulus_lab.compare.figure.Figure", lambda **of: drawn.append(Figure(**of)) or drawn[-1])
+    figures = []
+    monkeypatch.setattr(
+        "annulus_lab.compare.figure.Figure", lambda **options: figures.append(Figure(**options)) or figures[-1]
+    )
     draw(compare(side, side), tmp_path / "curves.png")
-    assert len(drawn[0].legends) == bool(columns)
-    for legend in drawn[0].legends:
+    assert len(figures[0].legends) == bool(columns)
+    for legend in figures[0].legends:
         base, head = legend.get_texts()
         for text, role in ((base, "base"), (head, "head")):
             assert text.get_text().startswith(f"{role}: {name[:40]}" if name.isascii() else f"{role}: ?? ")
             assert text.get_text().endswith(" (c010111)")
-            assert text.get_window_extent(dpi=150).x1 < 150 * drawn[0].get_figwidth()
+            assert text.get_window_extent(dpi=150).x1 < 150 * figures[0].get_figwidth()
 
 
 def test_the_table_as_a_metrics_file_has_both_sides_the_interval_and_each_seed_s_difference(root, tmp_path):
@@ -481,18 +485,18 @@ def test_the_table_as_a_metrics_file_has_both_sides_the_interval_and_each_seed_s
     assert sum(row[f"seed{seed}"] for seed in range(5)) / 5 == pytest.approx(row["difference"], abs=0.01)
 
 
-def with_summary(found: dict[str, str], **numbers) -> dict[str, str]:
+def with_summary(contents: dict[str, str], **numbers) -> dict[str, str]:
     summary = {
         "knn_top1_percent": 59.37,
         "knn_top1_interval_percent": 1.2,
         "linear_top1_percent": 70.4,
         "bound_nats": 0.5,
     }
-    return with_lock(found | {"metrics/summary.json": json.dumps(summary | numbers)})
+    return with_lock(contents | {"metrics/summary.json": json.dumps(summary | numbers)})
 
 
 def experiment(root: Path, name: str, content: dict[str, str]) -> None:
-    """A commit of this content that only an experiment's reference holds."""
+    """Commits this content under an experiment's reference only."""
     write(root, content)
     git(root, "commit", "-q", "--allow-empty", "-am", name)
     git(root, "update-ref", f"refs/exps/ab/{38 * 'c'}/{name}", "HEAD")
@@ -512,14 +516,14 @@ def test_the_runs_stand_side_by_side_in_100_columns(root, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert "not shown" not in "".join(lines)
     assert max(map(len, lines)) <= 100
-    shown = {line.split()[0]: line.split(None, 1)[1] for line in lines if line[:1].strip() and " " in line}
-    assert shown["workspace"] == "not run: metrics were made with samplers.ring.inner: 0.01"
-    assert shown["HEAD"].split() == ["59.37", "±", "1.20", "70.40", "0.5000"]
-    assert shown["noisy-coho"].startswith("sampler=uniform")
-    assert "55.30 ± 1.20" in shown["noisy-coho"]
+    rows = {line.split()[0]: line.split(None, 1)[1] for line in lines if line[:1].strip() and " " in line}
+    assert rows["workspace"] == "not run: metrics were made with samplers.ring.inner: 0.01"
+    assert rows["HEAD"].split() == ["59.37", "±", "1.20", "70.40", "0.5000"]
+    assert rows["noisy-coho"].startswith("sampler=uniform")
+    assert "55.30 ± 1.20" in rows["noisy-coho"]
     assert "and 4 more" in " ".join(" ".join(lines).split())
-    assert shown["half-written"].startswith("not run: metrics/summary.json differs from dvc.lock")
-    assert shown["strange"] == 'no numbers: bound_nats is "1e3", expected a number'
+    assert rows["half-written"].startswith("not run: metrics/summary.json differs from dvc.lock")
+    assert rows["strange"] == 'no numbers: bound_nats is "1e3", expected a number'
     runs_table.main(["--root", str(root), "--most", "1"])
     assert '\n2 older experiments are not shown: make runs ARGS="--most 3"' in capsys.readouterr().out
     with pytest.raises(InputError, match=r"^--most 0 is below 1; name a number of experiments"):
@@ -527,5 +531,5 @@ def test_the_runs_stand_side_by_side_in_100_columns(root, capsys):
 
 
 def test_a_tree_is_flat_by_dotted_keys():
-    found = flat({"a": {"b": 1, "c": {}}, "d": [2]})
-    assert list(found.items()) == [("a.b", 1), ("a.c", {}), ("d", [2])]
+    actual = flat({"a": {"b": 1, "c": {}}, "d": [2]})
+    assert list(actual.items()) == [("a.b", 1), ("a.c", {}), ("d", [2])]

@@ -14,7 +14,7 @@ from annulus_lab.compare import all_runs, runs_table
 
 @pytest.fixture
 def studies(root):  # noqa: F811
-    """The main line, an experiment, a study of rows, one with a file for each seed, and one with a table alone."""
+    """The main line, an experiment, two studies of rows (one with a file per seed), and a study with a table alone."""
     experiment(root, "noisy-coho", files(gain=2.0, sampler="uniform"))
     numbers = {"linear_top1_percent": 61.5, "epochs": 5}
     (root / "stages/algorithms/metrics/rows").mkdir(parents=True)
@@ -29,14 +29,14 @@ def studies(root):  # noqa: F811
     return root
 
 
-def written(root, file):  # noqa: F811
+def write_runs(root, file):  # noqa: F811
     runs_table.main(["--root", str(root), "--to", str(file)])
     with file.open(newline="") as text:
         return list(csv.DictReader(text))
 
 
 def test_every_run_is_a_row_with_its_setting_its_seed_and_its_numbers(studies, tmp_path, capsys):
-    rows = written(studies, tmp_path / "runs.csv")
+    rows = write_runs(studies, tmp_path / "runs.csv")
     assert capsys.readouterr().out == f"{tmp_path}/runs.csv: {len(rows)} runs\n"
     main = [row for row in rows if row["study"] == "main"]
     assert [(row["run"], row["seed"]) for row in main] == [
@@ -59,31 +59,33 @@ def test_every_run_is_a_row_with_its_setting_its_seed_and_its_numbers(studies, t
 
 def test_the_workspace_stands_beside_head_where_it_is_another_run(studies, tmp_path):
     write(studies, files(gain=1.0, bound="cpc"))
-    of = {row["run"]: row for row in written(studies, tmp_path / "runs.csv") if row["study"] == "main"}
-    assert list(of) == ["HEAD", "workspace", "noisy-coho"]
-    assert (of["HEAD"]["bound_nats"], of["workspace"]["bound_nats"]) == ("0.5", "1.5")
-    assert of["workspace"]["setting"] == "bound=cpc sampler=ring"
+    runs = {row["run"]: row for row in write_runs(studies, tmp_path / "runs.csv") if row["study"] == "main"}
+    assert list(runs) == ["HEAD", "workspace", "noisy-coho"]
+    assert (runs["HEAD"]["bound_nats"], runs["workspace"]["bound_nats"]) == ("0.5", "1.5")
+    assert runs["workspace"]["setting"] == "bound=cpc sampler=ring"
     write(studies, files(bound="cpc"))
-    kept = {row["run"]: row["setting"] for row in written(studies, tmp_path / "runs.csv") if row["study"] == "main"}
-    assert kept["workspace"] == "bound=cpc sampler=ring", "the same numbers of another setting"
+    settings = {
+        row["run"]: row["setting"] for row in write_runs(studies, tmp_path / "runs.csv") if row["study"] == "main"
+    }
+    assert settings["workspace"] == "bound=cpc sampler=ring", "the same numbers of another setting"
 
 
 def test_parquet_has_the_same_content_with_types(studies, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
-    rows = written(studies, tmp_path / "runs.csv")
+    rows = write_runs(studies, tmp_path / "runs.csv")
     runs_table.main(["--root", str(studies), "--to", str(tmp_path / "runs.parquet")])
     table = parquet.read_table(tmp_path / "runs.parquet")
     assert str(table.schema.field("seed").type) == "int64"
     assert str(table.schema.field("bound_nats").type) == "double"
-    for row, held in zip(rows, table.to_pylist(), strict=True):
+    for row, values in zip(rows, table.to_pylist(), strict=True):
         for name, text in row.items():
-            value = held[name]
+            value = values[name]
             assert text == ("" if value is None else value) if isinstance(value, str | None) else float(text) == value
 
 
 def test_a_run_of_other_code_is_left_out_with_a_warning(studies, tmp_path, caplog):
     write(studies, {"params.yaml": (studies / "params.yaml").read_text().replace("ring", "uniform", 1)})
-    rows = written(studies, tmp_path / "runs.csv")
+    rows = write_runs(studies, tmp_path / "runs.csv")
     assert "workspace" not in {row["run"] for row in rows}
     assert "workspace is left out: " in caplog.text
 
@@ -97,11 +99,11 @@ def test_a_missing_pyarrow_and_another_ending_are_one_sentence(studies, tmp_path
 
 
 def test_a_row_of_a_study_that_is_not_its_lock_s_is_left_out_with_a_warning(studies, tmp_path, caplog):
-    """As after a killed `dvc exp run` at another scale."""
+    """A killed `dvc exp run` at another scale leaves such a row."""
     name = "metrics/rows/IRing (+C_i).json"
     lock = {"stages": {"train@IRing": {"outs": [{"path": name, "md5": hashlib.md5(b"whole").hexdigest()}]}}}
     write(studies, {"stages/algorithms/dvc.yaml": "", "stages/algorithms/dvc.lock": json.dumps(lock)})
-    rows = written(studies, tmp_path / "runs.csv")
+    rows = write_runs(studies, tmp_path / "runs.csv")
     assert [row["setting"] for row in rows if row["study"] in ("algorithms", "cifar10")] == ["MoCo"]
     assert f"left out: stages/algorithms/{name} differs from dvc.lock" in caplog.text
 

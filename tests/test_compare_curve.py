@@ -9,7 +9,7 @@ LINEAR, NEAREST = "online_linear_top1_percent", "validation_nn1_percent"
 
 
 def rows(**columns):
-    """Two seeds, ten apart, of four epochs; the columns' values are the means."""
+    """Two seeds, ten apart, of four epochs; the columns' values are their means."""
     return [
         {
             "seed": float(seed),

@@ -61,17 +61,19 @@ def test_choices_go_together_but_for_several_positives_where_the_bound_knows_one
         with pytest.raises(ValidationError, match=message):
             AllParams.model_validate(TREE | dict(pair) | {"scale": "tiny"})
     refused = set(refused)
-    left = {frozenset(pair) for two in itertools.combinations(choices, 2) for pair in itertools.product(*two)} - refused
-    while left:  # one file shows a pair of each two selectors to be taken
-        taken = set(min(left, key=sorted))
+    remaining = {
+        frozenset(pair) for two in itertools.combinations(choices, 2) for pair in itertools.product(*two)
+    } - refused
+    while remaining:  # one file tests a pair of choices of each two selectors
+        taken = set(min(remaining, key=sorted))
         for own in choices:
             if not own & taken:
                 known = {one: {frozenset({one, other}) for other in taken} for one in sorted(own)}
                 taken.add(
-                    max((one for one in known if not known[one] & refused), key=lambda one: len(known[one] & left))
+                    max((one for one in known if not known[one] & refused), key=lambda one: len(known[one] & remaining))
                 )
         AllParams.model_validate(TREE | dict(taken) | {"scale": "tiny"})
-        left -= {frozenset(pair) for pair in itertools.combinations(taken, 2)}
+        remaining -= {frozenset(pair) for pair in itertools.combinations(taken, 2)}
     assert refusal({"bound": "mlcpc", "neighbours": "k"}) == (
         "neighbours: k gives a query several positives, and bound: mlcpc knows one; "
         "take bound: infonce, la or cpc, or neighbours: none"
@@ -109,8 +111,8 @@ def test_an_unknown_choice_is_refused_with_all_known_ones_and_the_nearest():
 
 
 def test_ranges_hold_their_border_and_nothing_beyond():
-    """Of each kind of border those that mean something; that every number has two is tested below."""
-    # At paper scale nothing is known of the memory, so that only the value itself can be at fault.
+    """A sample of borders of each kind; the test below covers the limits of every number."""
+    # At paper scale the memory is unknown, so that only the value itself can be at fault.
     paper = {"scale": "paper", "sampler": "uniform"}
     for key, allowed, beyond, expected in (
         ("methods.ir.embedding_dim", 2**16, 2**16 + 1, "less than or equal to"),
@@ -126,16 +128,16 @@ def test_ranges_hold_their_border_and_nothing_beyond():
 
 
 def test_every_number_has_a_lowest_and_a_highest_value():
-    """Beyond them a number overflows, or no machine holds what it asks for: neither may reach a computation."""
-    found = [each for model in (AllParams, StudyParams, *ESTIMATORS) for each in numbers(model)]
+    """Beyond its limits a number overflows or exceeds any machine; neither may reach a computation."""
+    schemas = [each for model in (AllParams, StudyParams, *ESTIMATORS) for each in numbers(model)]
     low, high = {"minimum", "exclusiveMinimum"}, {"maximum", "exclusiveMaximum"}
-    unlimited = {name for name, schema in found if not (low & schema.keys() and high & schema.keys())}
-    # A validator with a sentence of its own refuses these (tests/test_study_estimators.py).
+    unlimited = {name for name, schema in schemas if not (low & schema.keys() and high & schema.keys())}
+    # Validators with their own sentences refuse these (tests/test_study_estimators.py).
     assert unlimited <= {"pairs", "candidates", "alpha", "alphas", "rho", "percents"}
 
 
 def numbers(model):
-    """The name and JSON schema of each number of a model, of lists and sections too."""
+    """Yields the name and JSON schema of each number of a model, also in lists and sections."""
     schema = TypeAdapter(model).json_schema()
 
     def walk(node, name):
@@ -148,9 +150,9 @@ def numbers(model):
         for name, inner in node.get("properties", {}).items():
             yield from walk(inner, name)
 
-    found = list(walk(schema, ""))
-    assert found
-    return found
+    pairs = list(walk(schema, ""))
+    assert pairs
+    return pairs
 
 
 CROP, BLUR = "view_sets.crop.crop", "view_sets.strong.blur"

@@ -15,7 +15,7 @@ from annulus_lab.config import tree
 from annulus_lab.config.file import load_params
 from annulus_lab.config.tree import read_tree
 
-BEGINNINGS = {  # of the sentence on another value at a key
+BEGINNINGS = {  # of the sentence for a value at a key
     "sampelr": (1, "unknown key; did you mean 'sampler'? (known: "),
     "samplers.rign": (1, "unknown key; did you mean 'ring'? (known: "),
     "samplers.ring.otter": (1, "unknown key; did you mean 'outer'? (known: outer, inner)"),
@@ -117,7 +117,7 @@ def test_yaml_that_holds_no_keys_or_would_lose_or_misread_a_value_is_refused_wit
 
 
 @pytest.mark.parametrize(
-    ("value", "seen"),
+    ("value", "start"),
     [
         ("x" * 10**6, f"'{'x' * 37}...{'x' * 38}'"),
         (16**50_000, "a number of thousands of digits"),
@@ -126,7 +126,7 @@ def test_yaml_that_holds_no_keys_or_would_lose_or_misread_a_value_is_refused_wit
     ],
     ids=["text", "digits", "section", "plain"],
 )
-def test_a_long_value_is_cut_in_its_sentence(value, seen):
-    assert abridge(value).startswith(seen)
+def test_a_long_value_is_cut_in_its_sentence(value, start):
+    assert abridge(value).startswith(start)
     assert len(abridge(value)) <= 203
     assert refusal({"linear.patience": value}).startswith(f"linear.patience: {abridge(value)} refused; ")

@@ -1,4 +1,4 @@
-"""What a run reads of its parameters, as a tree that a file can hold, and back."""
+"""A run's parameters as a tree for a JSON file, and back."""
 
 import json
 
@@ -16,9 +16,9 @@ VARIANTS = [{}, OTHERS, {"sampler": "uniform", "bound": "mlcpc", "schedule": "pl
 def test_a_tree_in_a_file_gives_the_same_values_of_the_same_types(changes):
     params = load(changes)
     for names in (RUN, IMAGES):
-        found = values(json.loads(json.dumps(resolved(params, names))), names)
-        assert found == {name: params.get(name) for name in names}
-        assert [type(value) for value in found.values()] == [type(params.get(name)) for name in names]
+        actual = values(json.loads(json.dumps(resolved(params, names))), names)
+        assert actual == {name: params.get(name) for name in names}
+        assert [type(value) for value in actual.values()] == [type(params.get(name)) for name in names]
 
 
 def test_a_tree_holds_the_chosen_sections_and_nothing_else():

@@ -1,4 +1,4 @@
-"""What stages hand to one another, edited or from another version: one sentence with the file, where it is read."""
+"""Files between stages, edited or from another version: their reader raises one sentence that names the file."""
 
 import json
 import os
@@ -51,7 +51,7 @@ def write_encoder(path: Path) -> None:
     save_encoder(build_encoder(CONFIG, 0), path.with_suffix(".safetensors"))
 
 
-# The name of a file, how it is written, and how it is read.
+# Name of a file, its writer and its reader.
 KINDS = {
     "images": ("train.safetensors", lambda path: save_images(path, stripes(6, 0)), load_images),
     "features": ("train.safetensors", write_features, lambda path: load_features(path.parent, "train")),
@@ -62,14 +62,14 @@ KINDS = {
 }
 
 
-def written(kind: str, folder: Path) -> Path:
+def write_file(kind: str, folder: Path) -> Path:
     name, write, _ = KINDS[kind]
     write(folder / name)
     return folder / name
 
 
 def assert_refused(kind: str, path: Path, fault: str | None = None) -> None:
-    """Reading gives one sentence with the fault and a way out, which names the file, or of an encoder both."""
+    """Reading raises one sentence with the fault and a way out; it names the file, or both files of an encoder."""
     with pytest.raises(InputError, match=fault) as error:
         KINDS[kind][2](path)
     sentence = str(error.value)
@@ -78,28 +78,28 @@ def assert_refused(kind: str, path: Path, fault: str | None = None) -> None:
     assert "\n" not in sentence
 
 
-def merged(old: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """With some values replaced or, where they are None, taken out."""
+def merge(old: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """With some values replaced, or removed where they are None."""
     return {key: value for key, value in (old | changes).items() if changes.get(key, ...) is not None}
 
 
 def edit(path: Path, change: Any, about: Any) -> None:
-    """Change some tensors of a packed file, and its description: some keys of it, or all of it."""
+    """Changes some tensors of a packed file and some keys, or all, of its description."""
     with safe_open(path, framework="pt") as file:
-        described = (file.metadata() or {}).get("annulus")
+        description = (file.metadata() or {}).get("annulus")
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    tensors = merged(tensors, {name: make(tensors[name]) for name, make in change.items()})
+    tensors = merge(tensors, {name: make(tensors[name]) for name, make in change.items()})
     if about is not None:
-        described = about if isinstance(about, str) else json.dumps(merged(json.loads(described), about))
+        description = about if isinstance(about, str) else json.dumps(merge(json.loads(description), about))
     tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
-    save_file(tensors, path, metadata=None if described is None else {"annulus": described})
+    save_file(tensors, path, metadata=None if description is None else {"annulus": description})
 
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("kind", KINDS)
 def test_something_else_in_its_place_or_a_part_of_it_or_changed_bytes(kind, tmp_path):
-    """Changed bytes are read or refused and nothing else; most of them where the file describes itself."""
-    path, random, sentences = written(kind, tmp_path), torch.Generator().manual_seed(0), []
+    """Changed bytes are read or raise InputError; most of them are in the file's own description."""
+    path, random, sentences = write_file(kind, tmp_path), torch.Generator().manual_seed(0), []
     content = path.read_bytes()
     for _ in range(100):
         damaged = bytearray(content)
@@ -113,7 +113,7 @@ def test_something_else_in_its_place_or_a_part_of_it_or_changed_bytes(kind, tmp_
     assert len(sentences) > 10
     assert not any("\n" in sentence for sentence in sentences)
     others = [b"", b"epoch,loss\n1,two\n", b"\xff\x00\xfe" + content[:50], b"epoch\n" + b"[" * 100_000]
-    parts = [content[: int(len(content) * kept)] for kept in (0.1, 0.5, 0.9)]
+    parts = [content[: int(len(content) * share)] for share in (0.1, 0.5, 0.9)]
     for other in others + [part for part in parts if kind != "curve" or not part.endswith(b"\n")]:
         path.write_bytes(other)
         assert_refused(kind, path)
@@ -185,7 +185,7 @@ ORDER = "epochs, images or queries are not ascending, or not within the run"
 )
 def test_tensors_or_a_description_of_another_type_shape_or_content(name, tensors, about, fault, tmp_path, monkeypatch):
     monkeypatch.setattr(packed, "ROWS_AT_ONCE", 4)  # of 6
-    path = written(name, tmp_path)
+    path = write_file(name, tmp_path)
     edit(path, tensors, about)
     assert_refused(name, path, fault)
 
@@ -204,8 +204,8 @@ def test_tensors_or_a_description_of_another_type_shape_or_content(name, tensors
     ],
 )
 def test_an_encoder_s_json_of_another_version(changes, fault, tmp_path):
-    path = written("encoder JSON", tmp_path)
-    path.write_text(json.dumps(merged(json.loads(path.read_text()), changes)))
+    path = write_file("encoder JSON", tmp_path)
+    path.write_text(json.dumps(merge(json.loads(path.read_text()), changes)))
     assert_refused("encoder JSON", path, fault)
 
 
@@ -221,7 +221,7 @@ def test_an_encoder_s_json_of_another_version(changes, fault, tmp_path):
     ],
 )
 def test_a_curve_that_training_did_not_write(old, new, fault, tmp_path):
-    path = written("curve", tmp_path)
+    path = write_file("curve", tmp_path)
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new))

@@ -14,17 +14,17 @@ from annulus.datasets.decode import FORMATS, decode, decode_files
 
 @pytest.fixture
 def photograph(generator) -> Image.Image:
-    """40 x 24, smooth enough for JPEG."""
+    """Image of 40 x 24 pixels, smooth enough for JPEG."""
     coarse = torch.randint(256, (5, 8, 3), generator=generator, dtype=torch.uint8)
     return Image.fromarray(coarse.numpy()).resize((40, 24), Image.Resampling.BICUBIC)
 
 
 def reference(image: Image.Image, size: int) -> np.ndarray:
-    """torchvision's pipeline on an RGB image."""
+    """Result of torchvision's pipeline for an RGB image."""
     return np.asarray(transforms.CenterCrop(size)(transforms.Resize(size)(image)))
 
 
-def saved(image: Image.Image, path, **options):
+def save(image: Image.Image, path, **options):
     image.save(path, **options)
     return path
 
@@ -38,7 +38,7 @@ def test_every_mode_of_every_format_reads_as_pillow_shows_it(photograph, suffix,
     for mode in MODES:
         grey = mode.startswith("I")
         if (grey and suffix not in ("png", "tif", "ppm")) or (mode, suffix) == ("I", "tif"):
-            continue  # Pillow clips 16-bit grey when it writes these, and such a TIFF has 32 bits
+            continue  # in these formats Pillow clips 16-bit grey when it writes, and such a TIFF has 32 bits
         image = photograph.convert(mode)
         if grey:
             image = Image.fromarray(np.asarray(photograph.convert("L")).astype(np.uint16) * 257).convert(mode)
@@ -48,27 +48,27 @@ def test_every_mode_of_every_format_reads_as_pillow_shows_it(photograph, suffix,
         except (OSError, ValueError):
             continue  # a format without this mode
         with Image.open(path) as stored:
-            shown = photograph.convert("L").convert("RGB") if grey else stored.convert("RGB")
-        np.testing.assert_array_equal(decode(path, 24), reference(shown, 24))
+            expected = photograph.convert("L").convert("RGB") if grey else stored.convert("RGB")
+        np.testing.assert_array_equal(decode(path, 24), reference(expected, 24))
         read.append(mode)
     assert {"RGB", "L"} <= set(read)
 
 
 @pytest.mark.parametrize("size", [(40, 24), (25, 39)])
 def test_the_square_is_central_to_the_fraction_of_a_pixel(photograph, size, tmp_path):
-    """Where torchvision would round the long side down, and the corner of the crop."""
+    """For these sizes torchvision rounds the long side down, and the corner of the crop."""
     image = photograph.resize(size)
     left, top = (max(0, a - b) / 2 for a, b in (size, size[::-1]))
     box = (left, top, left + min(size), top + min(size))
     expected = np.asarray(image.resize((10, 10), Image.Resampling.BILINEAR, box=box))
-    np.testing.assert_array_equal(decode(saved(image, tmp_path / "a.png"), 10), expected)
+    np.testing.assert_array_equal(decode(save(image, tmp_path / "a.png"), 10), expected)
 
 
 def test_an_image_of_the_right_size_is_untouched_and_a_very_long_one_takes_no_memory(photograph, tmp_path):
     image = photograph.crop((0, 0, 24, 24))
-    np.testing.assert_array_equal(decode(saved(image, tmp_path / "a.png"), 24), np.asarray(image))
+    np.testing.assert_array_equal(decode(save(image, tmp_path / "a.png"), 24), np.asarray(image))
     image = Image.new("RGB", (30_000, 1), "red")
-    np.testing.assert_array_equal(decode(saved(image, tmp_path / "a.png"), 256)[0, 0], [255, 0, 0])
+    np.testing.assert_array_equal(decode(save(image, tmp_path / "a.png"), 256)[0, 0], [255, 0, 0])
 
 
 @pytest.mark.parametrize("suffix", ["png", "webp", "tif"])
@@ -77,7 +77,7 @@ def test_transparent_parts_lie_on_white(photograph, suffix, tmp_path):
     image = photograph.crop((0, 0, 24, 24))
     image.putalpha(Image.fromarray(alpha))
     options = {"lossless": True, "exact": True} if suffix == "webp" else {}
-    ours = decode(saved(image, tmp_path / f"a.{suffix}", **options), 24)
+    ours = decode(save(image, tmp_path / f"a.{suffix}", **options), 24)
     share = alpha[:, :, None] / 255
     assert np.abs(ours - np.asarray(image)[:, :, :3] * share - 255 * (1 - share)).max() <= 1
 
@@ -87,13 +87,13 @@ def test_a_transparent_palette_entry_or_colour_lies_on_white_and_sixteen_bit_gre
     image.putpalette([10, 20, 30, 200, 100, 0])
     image.paste(0, (0, 0, 4, 8))
     for suffix in ("png", "gif"):
-        ours = decode(saved(image, tmp_path / f"a.{suffix}", transparency=0), 8)
+        ours = decode(save(image, tmp_path / f"a.{suffix}", transparency=0), 8)
         assert ours[0, [0, 7]].tolist() == [[255, 255, 255], [200, 100, 0]]
     for mode, clear in (("L", 7), ("RGB", (7, 8, 9))):
-        path = saved(Image.new(mode, (8, 8), clear), tmp_path / "b.png", transparency=clear)
+        path = save(Image.new(mode, (8, 8), clear), tmp_path / "b.png", transparency=clear)
         assert (decode(path, 8) == 255).all()
     levels = np.arange(0, 65536, 64, dtype=np.uint16).reshape(32, 32)
-    ours = decode(saved(Image.fromarray(levels), tmp_path / "a.png"), 32)
+    ours = decode(save(Image.fromarray(levels), tmp_path / "a.png"), 32)
     np.testing.assert_array_equal(ours[:, :, 1], np.rint(levels / 257).astype(np.uint8))
 
 
@@ -116,7 +116,7 @@ def test_grey_levels_of_a_tiff_that_mean_something_else_are_a_bad_file(tag, valu
 
 
 @pytest.mark.parametrize(
-    ("colour", "depth", "row", "transparent", "shown"),
+    ("colour", "depth", "row", "transparent", "expected"),
     [
         (0, 16, [0, 257 * 7, 257 * 200], [0], [255, 7, 200]),
         (0, 16, [0, 257 * 7, 257 * 200], [257 * 200], [0, 7, 255]),
@@ -125,30 +125,31 @@ def test_grey_levels_of_a_tiff_that_mean_something_else_are_a_bad_file(tag, valu
         (2, 16, [1000, 2000, 3000, 60000, 0, 0], [1000, 2000, 3000], [255, 234]),
     ],
 )
-def test_a_transparent_level_of_any_depth_lies_on_white(colour, depth, row, transparent, shown, tmp_path):
-    """PNG's own numbers: Pillow writes grey of 16 bits and of fewer than 8 without a transparent level."""
-    width, coded = len(shown), np.array(row, ">u2" if depth == 16 else ">u1").tobytes()
+def test_a_transparent_level_of_any_depth_lies_on_white(colour, depth, row, transparent, expected, tmp_path):
+    """The test writes PNG itself: Pillow writes no transparent level for grey of 16 bits or of fewer than 8."""
+    width, coded = len(expected), np.array(row, ">u2" if depth == 16 else ">u1").tobytes()
     header = struct.pack(">IIBBBBB", width, width, depth, colour, 0, 0, 0)
     chunks = {b"IHDR": header, b"tRNS": np.array(transparent, ">u2").tobytes()}
     chunks |= {b"IDAT": zlib.compress((b"\0" + coded) * width), b"IEND": b""}
     parts = [
-        struct.pack(">I", len(of)) + kind + of + struct.pack(">I", zlib.crc32(kind + of)) for kind, of in chunks.items()
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in chunks.items()
     ]
     (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(parts))
-    assert decode(tmp_path / "a.png", width)[0, :, 0].tolist() == shown
+    assert decode(tmp_path / "a.png", width)[0, :, 0].tolist() == expected
 
 
 @pytest.mark.parametrize("suffix", ["jpg", "png", "webp", "avif", "tif"])
 def test_exif_turns_the_image_upright(photograph, suffix, tmp_path):
     exif = Image.Exif()
     exif[0x0112] = 6  # EXIF 2.3, 4.6.4: the camera was turned to the left
-    path = saved(photograph, tmp_path / f"a.{suffix}", exif=exif)
-    with Image.open(saved(photograph, tmp_path / f"b.{suffix}")) as image:
-        shown = Image.fromarray(np.rot90(np.asarray(image.convert("RGB")), -1).copy())
-    np.testing.assert_array_equal(decode(path, 24), reference(shown, 24))
+    path = save(photograph, tmp_path / f"a.{suffix}", exif=exif)
+    with Image.open(save(photograph, tmp_path / f"b.{suffix}")) as image:
+        upright = Image.fromarray(np.rot90(np.asarray(image.convert("RGB")), -1).copy())
+    np.testing.assert_array_equal(decode(path, 24), reference(upright, 24))
 
 
-def whole(image: Image.Image, kind: str) -> bytes:
+def encode(image: Image.Image, kind: str) -> bytes:
     stream = io.BytesIO()
     image.save(stream, kind)
     return stream.getvalue()
@@ -159,18 +160,18 @@ def test_bad_files_are_reported_by_position_with_the_reason_and_are_black(photog
         "gone.png": (None, "No such file or directory"),
         "empty.png": (b"", "empty file"),
         "text.jpg": (b"hello", "not an image in a format that is read here"),
-        "float.tif": (whole(Image.new("F", (8, 8)), "TIFF"), "floating-point grey levels"),
-        "deep.tif": (whole(Image.new("I", (8, 8), 70_000), "TIFF"), "grey levels of another kind (32 bits); save it"),
-        "low.tif": (whole(Image.new("I", (8, 8), 200), "TIFF"), "grey levels of another kind (32 bits); save it"),
+        "float.tif": (encode(Image.new("F", (8, 8)), "TIFF"), "floating-point grey levels"),
+        "deep.tif": (encode(Image.new("I", (8, 8), 70_000), "TIFF"), "grey levels of another kind (32 bits); save it"),
+        "low.tif": (encode(Image.new("I", (8, 8), 200), "TIFF"), "grey levels of another kind (32 bits); save it"),
         "script.eps": (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "not an image in a format"),
     }
     for kind in FORMATS:
-        content = whole(photograph, kind)
+        content = encode(photograph, kind)
         contents[f"cut.{kind}"] = (content[: len(content) * 6 // 10], "")
     for name, (content, _) in contents.items():
         if content is not None:
             (tmp_path / name).write_bytes(content)
-    good = saved(photograph, tmp_path / "good.png")
+    good = save(photograph, tmp_path / "good.png")
     images, bad = decode_files([good, *(tmp_path / name for name in contents), good], 24, "test")
     assert list(bad) == list(range(1, 1 + len(contents))), "every truncated file is noticed"
     for reason, (_, expected) in zip(bad.values(), contents.values(), strict=True):
@@ -187,5 +188,5 @@ def test_a_decompression_bomb_is_a_bad_file(photograph, limit, tmp_path, monkeyp
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", limit)  # 960 pixels: Pillow refuses twice the limit, and warns
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-        _, bad = decode_files([saved(photograph, tmp_path / "a.png")], 24, "test")
+        _, bad = decode_files([save(photograph, tmp_path / "a.png")], 24, "test")
     assert f"limit of {2 * limit if limit == 100 else limit}" in bad[0]

@@ -1,4 +1,4 @@
-"""torchvision's own download, check, extract and parse, on archives made up here."""
+"""torchvision's own download, check, extraction and parse, on archives made here."""
 
 import hashlib
 import pickle
@@ -21,8 +21,8 @@ def md5(path: Path) -> str:
     return hashlib.md5(path.read_bytes()).hexdigest()
 
 
-def served(monkeypatch, kind: type, files: dict[str, bytes], tmp_path: Path) -> Path:
-    """Pack `files` as the archive of a set, and have torchvision expect and download it. Returns the archive."""
+def serve(monkeypatch, kind: type, files: dict[str, bytes], tmp_path: Path) -> Path:
+    """Packs `files` as the archive of a set, and makes torchvision expect and download it. Returns the archive."""
     inside = tmp_path / "server" / kind.base_folder
     inside.mkdir(parents=True)
     for name, content in files.items():
@@ -53,7 +53,7 @@ def cifar10(monkeypatch, tmp_path, pixels) -> Path:
         for number, (name, _) in enumerate([*CIFAR10.train_list, *CIFAR10.test_list])
     }
     files["batches.meta"] = pickle.dumps({"label_names": list("abcdefghij")})
-    return served(monkeypatch, CIFAR10, files, tmp_path)
+    return serve(monkeypatch, CIFAR10, files, tmp_path)
 
 
 def test_cifar10_is_downloaded_and_parsed(cifar10, pixels, tmp_path):
@@ -79,7 +79,7 @@ def test_cifar100_is_downloaded_with_its_fine_labels(monkeypatch, tmp_path, pixe
     content = {"data": pixels[:3].reshape(3, -1), "fine_labels": [7, 99, 0], "coarse_labels": [1, 1, 1]}
     files = {"train": pickle.dumps(content), "test": pickle.dumps(content)}
     files["meta"] = pickle.dumps({"fine_label_names": [f"class{number}" for number in range(100)]})
-    served(monkeypatch, CIFAR100, files, tmp_path)
+    serve(monkeypatch, CIFAR100, files, tmp_path)
     test = open_download("cifar100", tmp_path / "root", 32)["test"]
     assert test.labels.tolist() == [7, 99, 0]
     assert test.classes[99] == "class99"
@@ -95,7 +95,7 @@ def test_stl10_is_upright_and_its_images_without_a_class_follow_where_asked(monk
     }
     files |= {"test_X.bin": stored[3:5].tobytes(), "test_y.bin": bytes([4, 4])}
     files["class_names.txt"] = b"\n".join(b"class%d" % number for number in range(10))
-    served(monkeypatch, STL10, files, tmp_path)
+    serve(monkeypatch, STL10, files, tmp_path)
     sources = open_download("stl10", tmp_path / "root", 96)
     assert [sources[split].labels.tolist() for split in ("train", "test")] == [[0, 9, 1], [3, 3]]
     assert torch.equal(sources["train"].read(torch.arange(3))[0], pixels[:3])
@@ -134,15 +134,15 @@ def test_a_whole_archive_stays_where_its_files_could_not_be_written_and_a_part_o
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(utils, "extract_archive", full)
-    kept = tmp_path / "root" / CIFAR10.filename
+    archive = tmp_path / "root" / CIFAR10.filename
     with pytest.raises(InputError, match="No space left on device"):
         open_download("cifar10", tmp_path / "root", 32)
-    assert kept.exists()
-    kept.unlink()
+    assert archive.exists()
+    archive.unlink()
     monkeypatch.setattr(CIFAR10, "tgz_md5", "0" * 32)
     with pytest.raises(InputError, match="cannot be downloaded"):
         open_download("cifar10", tmp_path / "root", 32)
-    assert not kept.exists()
+    assert not archive.exists()
 
 
 def test_an_archive_with_another_sum_that_lies_there_is_named(cifar10, tmp_path):
@@ -161,7 +161,7 @@ def test_a_server_that_falls_silent_is_given_up(tmp_path, monkeypatch):
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setattr("annulus.datasets.downloads.SECONDS_OF_SILENCE", 0.2)
     monkeypatch.setattr(utils, "_get_redirect_url", lambda url, max_hops: url)
-    with socket.create_server(("127.0.0.1", 0)) as server:  # takes the call and says nothing
+    with socket.create_server(("127.0.0.1", 0)) as server:  # accepts the call and sends nothing
         monkeypatch.setattr(CIFAR10, "url", f"http://127.0.0.1:{server.getsockname()[1]}/cifar-10-python.tar.gz")
         with pytest.raises(InputError, match=r"cannot be downloaded \(timed out"):
             open_download("cifar10", tmp_path / "root", 32)

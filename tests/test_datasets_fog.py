@@ -1,4 +1,4 @@
-"""`fog`: pinned bytes, and a class that lightness alone tells, and colour alone."""
+"""`fog`: pinned bytes, and classes that lightness alone shows, and colour alone."""
 
 import hashlib
 
@@ -34,7 +34,7 @@ def test_two_of_hue_ground_and_outline_tell_the_class():
 
 
 def test_lightness_tells_the_class_and_colour_tells_it():
-    """A ridge regression on 4,000 images reads the class of others from L, and from ab, far above chance (5 %)."""
+    """A ridge regression on 4,000 images predicts the class of others from L, and from ab, far above chance (5 %)."""
     images = draw_fog(np.arange(6000), 20, key=3).float() / 255
     lab = rgb_to_lab(images)
     labels = torch.arange(6000) % 20

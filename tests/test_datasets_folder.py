@@ -89,7 +89,7 @@ def test_an_image_is_known_by_its_name_or_by_what_it_holds_and_what_is_none_is_n
     (cat / "img1.png").rename(os.fsdecode(os.fsencode(cat) + b"/caf\xe9.png"))
     (cat / "loop.png").symlink_to("loop.png")
     (cat / "nowhere.png").symlink_to(tmp_path / "nowhere")
-    os.mkfifo(cat / "pipe.png")  # which is not waited for
+    os.mkfifo(cat / "pipe.png")  # must not block
     (root / "train" / "loop").symlink_to("loop")  # beside the class folders
     (root / "train" / "dog").rename(tmp_path / "elsewhere")
     (root / "train" / "dog").symlink_to(tmp_path / "elsewhere")
@@ -107,9 +107,9 @@ def test_an_image_is_known_by_its_name_or_by_what_it_holds_and_what_is_none_is_n
 
 
 def test_a_name_with_an_accent_is_one_class_however_a_file_system_stores_it(root):
-    """As one letter and as a letter and an accent, in two splits and in one."""
-    renamed(root, "cat", "ne\u0301e", "train")
-    renamed(root, "cat", "n\u00e9e", "test")
+    """A name may store the letter with its accent as one character or as two, in two splits or in one."""
+    rename(root, "cat", "ne\u0301e", "train")
+    rename(root, "cat", "n\u00e9e", "test")
     shutil.copytree(root / "test/n\u00e9e", root / "train/n\u00e9e")
     sources = open_folder(root, 8)
     assert sources["train"].classes == sources["test"].classes == ("dog", "n\u00e9e")
@@ -119,15 +119,15 @@ def test_a_name_with_an_accent_is_one_class_however_a_file_system_stores_it(root
     assert sources["train"].labels.tolist() == [1 - green for green in images[:, 1, 0, 0].tolist()]
 
 
-def replaced(folder: Path, *inside: str, link: bool = False) -> None:
-    """The folder with these files alone, or a link to itself."""
+def replace_folder(folder: Path, *inside: str, link: bool = False) -> None:
+    """Replaces a folder by one with these files alone, or by a link to itself."""
     shutil.rmtree(folder)
     folder.symlink_to(folder.name) if link else folder.mkdir()
     for name in inside:
         (folder / name).touch()
 
 
-def renamed(root: Path, old: str, new: str | bytes, *splits: str) -> None:
+def rename(root: Path, old: str, new: str | bytes, *splits: str) -> None:
     for split in splits:
         (root / split / old).rename(os.fsdecode(os.fsencode(root / split) + b"/" + os.fsencode(new)))
 
@@ -138,24 +138,24 @@ def renamed(root: Path, old: str, new: str | bytes, *splits: str) -> None:
         (shutil.rmtree, r"datasets.folder.root: .*/images does not exist; .* needs train/CLASS/\* and"),
         (lambda root: (shutil.rmtree(root), root.touch()), "images is not a folder"),
         (lambda root: shutil.rmtree(root / "test"), "images/test does not exist; .*images needs train/CLASS"),
-        (lambda root: replaced(root / "test", "README.txt"), "test has no class folders; .* needs train/CLASS"),
+        (lambda root: replace_folder(root / "test", "README.txt"), "test has no class folders; .* needs train/CLASS"),
         (
             lambda root: [shutil.rmtree(root / split / "dog") for split in SPLITS],
             "has one class, cat; give at least two",
         ),
         (
-            lambda root: renamed(root, "dog", "hound", "train"),
+            lambda root: rename(root, "dog", "hound", "train"),
             r"train and .*/test differ \(only in train: hound; only in test: dog\); give both the same",
         ),
-        (lambda root: replaced(root / "test/dog", ".DS_Store"), "test/dog has no images; every class needs some"),
+        (lambda root: replace_folder(root / "test/dog", ".DS_Store"), "test/dog has no images; every class needs some"),
         (lambda root: (root / "train/cat/more").mkdir(), "cat/more is a folder; images lie directly in their class"),
         (lambda root: (root / "train" / "lost.PNG").touch(), "train/lost.PNG is not in a class folder"),
         (
-            lambda root: replaced(root / "train", link=True),
+            lambda root: replace_folder(root / "train", link=True),
             r"train cannot be opened \(Too many levels of symb.*; .* ne",
         ),
         (
-            lambda root: renamed(root, "cat", b"caf\xe9", *SPLITS),
+            lambda root: rename(root, "cat", b"caf\xe9", *SPLITS),
             r"class folder 'caf\\udce9' in .*train is not printable",
         ),
     ],
@@ -167,16 +167,16 @@ def test_a_folder_laid_out_otherwise_is_refused(root, damage, sentence):
 
 
 @pytest.mark.parametrize(
-    ("owner", "call", "said"), [(os, "scandir", "listed: Permission denied; fix"), (Path, "stat", r"opened \(Perm")]
+    ("owner", "call", "reason"), [(os, "scandir", "listed: Permission denied; fix"), (Path, "stat", r"opened \(Perm")]
 )
-def test_a_folder_that_may_not_be_entered_is_refused(root, owner, call, said, monkeypatch):
+def test_a_folder_that_may_not_be_entered_is_refused(root, owner, call, reason, monkeypatch):
     usual = getattr(owner, call)
 
-    def refused(path, **options):
+    def refuse(path, **options):
         if Path(path).name == "test":  # chmod would not stop root
             raise PermissionError(13, "Permission denied", str(path))
         return usual(path, **options)
 
-    monkeypatch.setattr(owner, call, refused)
-    with pytest.raises(InputError, match=f"test cannot be {said}"):
+    monkeypatch.setattr(owner, call, refuse)
+    with pytest.raises(InputError, match=f"test cannot be {reason}"):
         open_folder(root, 8)

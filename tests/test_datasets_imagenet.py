@@ -1,4 +1,4 @@
-"""ImageNet's and Tiny ImageNet's archives, made up: every image shows its class, whichever way the labels come."""
+"""ImageNet's and Tiny ImageNet's archives, made up: each image shows its class, for each source of the labels."""
 
 import shutil
 from pathlib import Path
@@ -18,7 +18,7 @@ KIT = Path("ILSVRC2012_devkit_t12", "data")
 
 
 def picture(path: Path, label: int) -> None:
-    """Of one brightness for each class."""
+    """Writes an image with one brightness for each class."""
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.fromarray(np.full((70, 90, 3), 40 + 80 * label, np.uint8)).save(path, "JPEG", quality=95)
 
@@ -42,7 +42,7 @@ def archives(root: Path, dataset: str) -> None:
     savemat(root / KIT / "meta.mat", {"synsets": np.array([(ids[n], WNIDS[n], "a fish") for n in (1, 2, 0)], kinds)})
 
 
-def opened(root: Path, dataset: str, shards: Path | None = None):
+def prepare(root: Path, dataset: str, shards: Path | None = None):
     store = "memory" if shards is None else "jpeg"
     changes = {"root": str(root), "image_size": 32, "view_size": 32, "validation_fraction": 0.2, "store": store}
     params = load({f"datasets.{dataset}.{key}": value for key, value in changes.items()} | {"dataset": dataset})
@@ -53,13 +53,13 @@ def opened(root: Path, dataset: str, shards: Path | None = None):
 def test_labels_are_those_of_the_archives_in_memory_and_packed(dataset, tmp_path):
     archives(tmp_path / "root", dataset)
     (tmp_path / "shards").mkdir()
-    for found in (opened(tmp_path / "root", dataset), opened(tmp_path / "root", dataset, tmp_path / "shards")):
-        assert found.train.classes == found.test.classes == WNIDS
-        assert (len(found.train), len(found.validation), len(found.test)) == (12, 3, 4)
-        assert found.test.labels.tolist() == [0, 1, 1, 2]
-        for part in (found.train, found.validation, found.test):
-            shown = part.images.take(torch.arange(len(part)))[:, :, 10, 10].float().mean(dim=1)
-            torch.testing.assert_close(shown, 40.0 + 80 * part.labels, atol=3, rtol=0)
+    for parts in (prepare(tmp_path / "root", dataset), prepare(tmp_path / "root", dataset, tmp_path / "shards")):
+        assert parts.train.classes == parts.test.classes == WNIDS
+        assert (len(parts.train), len(parts.validation), len(parts.test)) == (12, 3, 4)
+        assert parts.test.labels.tolist() == [0, 1, 1, 2]
+        for part in (parts.train, parts.validation, parts.test):
+            brightness = part.images.take(torch.arange(len(part)))[:, :, 10, 10].float().mean(dim=1)
+            torch.testing.assert_close(brightness, 40.0 + 80 * part.labels, atol=3, rtol=0)
 
 
 def test_a_validation_part_in_class_folders_needs_no_kit(tmp_path):
@@ -68,21 +68,21 @@ def test_a_validation_part_in_class_folders_needs_no_kit(tmp_path):
     shutil.rmtree(tmp_path / "ILSVRC2012_devkit_t12")
     for label, wnid in enumerate(WNIDS):
         picture(tmp_path / "val" / wnid / "any.JPEG", label)
-    assert opened(tmp_path, "imagenet").test.labels.tolist() == [0, 1, 2]
+    assert prepare(tmp_path, "imagenet").test.labels.tolist() == [0, 1, 2]
     (tmp_path / "val" / ".ipynb_checkpoints").mkdir()
-    assert opened(tmp_path, "imagenet").test.labels.tolist() == [0, 1, 2]
+    assert prepare(tmp_path, "imagenet").test.labels.tolist() == [0, 1, 2]
     (tmp_path / "val" / WNIDS[0]).rename(tmp_path / "val" / "n09999999")
     with pytest.raises(InputError, match=r"the class folders of train and val differ; get ILSVRC2012_img_train.tar"):
-        opened(tmp_path, "imagenet")
+        prepare(tmp_path, "imagenet")
 
 
 def test_a_hidden_folder_is_no_class_and_a_number_without_a_label_is_told(tmp_path):
     archives(tmp_path, "imagenet")
     (tmp_path / "val/.ipynb_checkpoints").mkdir()
-    assert opened(tmp_path, "imagenet").test.labels.tolist() == [0, 1, 1, 2]
+    assert prepare(tmp_path, "imagenet").test.labels.tolist() == [0, 1, 1, 2]
     (tmp_path / "val/ILSVRC2012_val_00000004.JPEG").rename(tmp_path / "val/ILSVRC2012_val_00000009.JPEG")
     with pytest.raises(InputError, match=r"ILSVRC2012_val_00000009.JPEG has no label; get"):
-        opened(tmp_path, "imagenet")
+        prepare(tmp_path, "imagenet")
 
 
 TRUTH, TINY = KIT / "ILSVRC2012_validation_ground_truth.txt", "val/val_annotations.txt"
@@ -109,4 +109,4 @@ def test_what_is_missing_is_told_with_where_to_get_it(part, content, sentence, t
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(InputError, match=sentence):
-        opened(tmp_path, dataset)
+        prepare(tmp_path, dataset)

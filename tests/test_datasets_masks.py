@@ -1,4 +1,4 @@
-"""Images beside labels of their pixels: what lies where is read as such, and anything else is named."""
+"""Images beside labels of their pixels: a right layout is read, and each fault is named."""
 
 import shutil
 import struct
@@ -23,7 +23,7 @@ COUNTS = {"train": 6, "test": 3}
 def root(tmp_path) -> Path:
     """Images of 24 x 16 pixels whose red is ten times the pixel's class: columns of 8 pixels of three classes.
 
-    Every second label is an indexed PNG whose colours say nothing.
+    Every second label is an indexed PNG with a black palette.
     """
     for split, count in COUNTS.items():
         for number in range(count):
@@ -38,13 +38,13 @@ def root(tmp_path) -> Path:
     return tmp_path / "own"
 
 
-def prepared(root: Path):
+def prepare(root: Path):
     params = MasksSettings(root=str(root), image_size=8, view_size=8, validation_fraction=0.5)
     return prepare_images("nyu", params, PrepareBudget(train_images=None, test_images=None, unlabelled_images=None), 0)
 
 
 def test_masks_lie_on_their_images_and_travel_with_them(root, tmp_path):
-    parts = prepared(root)
+    parts = prepare(root)
     assert (len(parts.train), len(parts.validation), len(parts.test)) == (3, 3, 3)
     save_prepared(tmp_path / "images", parts)
     for split in ("train", "validation", "test"):
@@ -58,7 +58,7 @@ def test_masks_lie_on_their_images_and_travel_with_them(root, tmp_path):
 
 
 def test_a_mask_is_part_of_the_digest_and_follows_its_image(root):
-    part = prepared(root).train
+    part = prepare(root).train
     other = part.masks.clone()
     other[0, 0, 0] = 9
     assert ImageSet(part.images, part.labels, part.rows, part.classes, other).digest != part.digest
@@ -66,7 +66,7 @@ def test_a_mask_is_part_of_the_digest_and_follows_its_image(root):
 
 
 def png_of_bits(levels: np.ndarray, bits: int) -> bytes:
-    """A grey PNG of 1 to 8 bits a pixel, which Pillow does not write."""
+    """Bytes of a grey PNG of 1 to 8 bits per pixel, a format that Pillow does not write."""
     packed = np.packbits(np.unpackbits(levels[..., None], axis=2)[:, :, -bits:].reshape(len(levels), -1), axis=1)
 
     def chunk(kind: bytes, content: bytes) -> bytes:
@@ -81,7 +81,7 @@ def png_of_bits(levels: np.ndarray, bits: int) -> bytes:
 def test_labels_of_few_bits_are_the_numbers_that_they_hold(bits, root):
     levels = np.repeat(np.array([[1, 3, 2]], np.uint8), 8, axis=1).repeat(16, axis=0)
     (root / "test/labels/view0.png").write_bytes(png_of_bits(levels, bits))
-    assert prepared(root).test.masks[0].tolist() == [[1] * 2 + [3] * 4 + [2] * 2] * 8
+    assert prepare(root).test.masks[0].tolist() == [[1] * 2 + [3] * 4 + [2] * 2] * 8
 
 
 def grey(value, *shape):
@@ -89,7 +89,7 @@ def grey(value, *shape):
 
 
 @pytest.mark.parametrize(
-    ("path", "content", "said"),
+    ("path", "content", "sentence"),
     [
         ("train/labels/view1.png", None, "train: 1 of 6 files have no label in labels/ .*: view1.png; add them"),
         ("test/images/view2.png", None, "test: 1 of 3 files have no image in images/ .*: view2.png; add them"),
@@ -111,7 +111,7 @@ def grey(value, *shape):
         ("test", ..., r"test/images holds no images; .* needs \{train,test\}/images/NAME.jpg and"),
     ],
 )
-def test_what_is_not_laid_out_so_is_named(path, content, said, root):
+def test_what_is_not_laid_out_so_is_named(path, content, sentence, root):
     path = root / path
     if content in (None, ...):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -121,8 +121,8 @@ def test_what_is_not_laid_out_so_is_named(path, content, said, root):
         content.save(path)
     for kind in ("images", "labels") if content is ... else ():
         (path / kind).mkdir(parents=True)
-    with pytest.raises(InputError, match=said):
-        prepared(root)
+    with pytest.raises(InputError, match=sentence):
+        prepare(root)
 
 
 @pytest.mark.parametrize("orientation", [3, 6])
@@ -133,4 +133,4 @@ def test_an_image_that_is_turned_where_its_label_is_not_is_refused(orientation, 
     with pytest.raises(
         InputError, match=f"view0.png is turned by its EXIF orientation {orientation}, .*; save the image"
     ):
-        prepared(root)
+        prepare(root)

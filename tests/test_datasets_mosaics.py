@@ -1,4 +1,4 @@
-"""Mosaics: the same bytes everywhere, the class of the middle, and near places that share more than far ones."""
+"""Mosaics: the same bytes everywhere, the class of the middle, and near places that share more than far places."""
 
 import hashlib
 
@@ -18,7 +18,7 @@ def test_a_mosaic_depends_on_its_row_its_size_and_the_key_alone():
 
 
 def test_the_class_is_that_of_the_middle():
-    """The hue of the object in the middle, which is bright on a dark ground."""
+    """The class has the hue of the middle object, which is bright on a dark ground."""
     for channel, hue in enumerate(("red", "green", "blue")):
         rows = np.array([row for row, name in enumerate(CLASSES) if name.startswith(hue)])
         middle = draw_mosaics(np.concatenate([rows, rows + 100]), 60, 1)[:, :, 15:45, 15:45].double()

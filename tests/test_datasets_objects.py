@@ -1,4 +1,4 @@
-"""Objects: the same bytes everywhere, masks that are the objects, and light that is in the luma alone."""
+"""Objects: the same bytes everywhere, masks that cover the objects, and light in the luma alone."""
 
 import hashlib
 
@@ -18,7 +18,7 @@ ROWS = np.arange(200)
 
 @pytest.fixture(scope="module")
 def planes():
-    """Luma, U and V, (3, n, h, w), and where the objects are."""
+    """Luma, U and V, (3, n, h, w), and masks of the objects."""
     return rgb_to_yuv(draw_objects(ROWS, 20, 1).double() / 255).unbind(1), draw_masks(ROWS, 20, 1) > 0
 
 
@@ -49,7 +49,10 @@ def test_a_mask_holds_the_image_s_class_and_the_ground_and_is_the_same_when_it_i
 
 def test_masks_are_where_the_objects_are_in_luma_and_in_chroma(planes):
     (luma, u, v), where = planes
-    for plane in (luma, u + v):  # of one image the object's mean is far from the ground's, beside noise of that mean
+    for plane in (
+        luma,
+        u + v,
+    ):  # in one image the means of object and ground differ by more than the noise of wrong masks
         apart, wrong = (
             sum(abs(one[mask].mean() - one[~mask].mean()) for one, mask in zip(plane, masks, strict=True))
             for masks in (where, where.roll(3, 0))

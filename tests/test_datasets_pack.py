@@ -37,7 +37,7 @@ from annulus_lab.pipeline.stage import run_stage
 
 SIZE = 16
 STAGES = (prepare, pretrain, embed, knn, linear, diagnostics)
-# Heights and widths of the files, and of the images that a store of JPEGs keeps of them.
+# Heights and widths of the files, and of their images in a store of JPEGs.
 SIZES = ((16, 20), (16, 16), (32, 16), (50, 30), (9, 12), (16, 91), (33, 16), (16, 16), (30, 31), (16, 20), (20, 20))
 STORED = ((16, 20), (16, 16), (32, 16), (27, 16), (16, 21), (16, 32), (16, 32), (16, 16), (16, 17), (16, 20), (16, 16))
 NAMES = [f"{n}.{'png' if n == 7 else 'jpg'}" for n in range(len(SIZES))]
@@ -55,12 +55,12 @@ def files(tmp_path) -> FileList:
     folder.mkdir()
     for n, (height, width) in enumerate(SIZES):
         image = photo(height, width, n)
-        turned = image.getexif()
-        turned[0x0112] = 6  # a camera's upright
-        options = {6: {"exif": turned}}.get(n, {})
+        exif = image.getexif()
+        exif[0x0112] = 6  # a camera held upright
+        options = {6: {"exif": exif}}.get(n, {})
         image.convert({3: "L", 4: "CMYK"}.get(n, "RGB")).save(folder / NAMES[n], quality=95, **options)
     grey = np.arange(400, dtype=np.uint16).reshape(20, 20) * 160
-    Image.fromarray(grey).save(folder / "10.jpg", "PNG")  # 16 bits, and not what its name says
+    Image.fromarray(grey).save(folder / "10.jpg", "PNG")  # 16 bits, and PNG in spite of its name
     return FileList(tmp_path, ["files"], torch.zeros(len(NAMES), dtype=torch.int64), encoded(NAMES))
 
 
@@ -71,7 +71,7 @@ def small_shards(monkeypatch, tmp_path):
     (tmp_path / "work").mkdir()
 
 
-def packed(files: FileList, kind: str, folder: Path):
+def pack_all(files: FileList, kind: str, folder: Path):
     store, bad = pack(files, torch.arange(len(files)), kind, SIZE, folder, "train")
     assert bad == {}
     return store
@@ -82,7 +82,7 @@ def image_set(store) -> ImageSet:
 
 
 def test_raw_images_are_the_plain_decoding_in_any_order_whatever_was_announced(files, tmp_path):
-    store = packed(files, "raw", tmp_path / "work")
+    store = pack_all(files, "raw", tmp_path / "work")
     expected = torch.from_numpy(np.stack([decode(file, SIZE).transpose(2, 0, 1) for file in files]))
     assert store.sizes is None
     batches = [torch.tensor(rows) for rows in ([3, 9, 0], [10, 10], [1], [5, 4])]
@@ -93,13 +93,13 @@ def test_raw_images_are_the_plain_decoding_in_any_order_whatever_was_announced(f
     assert torch.equal(torch.cat([images for _, images in store.in_turn(everything)]), expected)
     own = torch.tensor([3, 4])
     store.ahead([own])
-    own.copy_(torch.tensor([6, 7]))  # as a caller may do that draws each batch into one tensor
+    own.copy_(torch.tensor([6, 7]))  # a caller may draw each batch into one tensor
     assert torch.equal(store.take(own), expected[[6, 7]])
     assert torch.equal(store.some(torch.tensor([8, 2])).take(torch.tensor([1])), expected[[2]])
 
 
 def test_jpeg_images_keep_their_shape_and_a_file_that_fits_keeps_its_bytes(files, tmp_path):
-    store = packed(files, "jpeg", tmp_path / "work")
+    store = pack_all(files, "jpeg", tmp_path / "work")
     assert tuple(map(tuple, store.sizes.tolist())) == STORED
     rows = torch.tensor([2, 0, 5, 3, 10, 4, 1, 7, 6, 8, 9])
     store.ahead([rows])
@@ -117,12 +117,12 @@ def test_jpeg_images_keep_their_shape_and_a_file_that_fits_keeps_its_bytes(files
     for row, image, square in zip(rows.tolist(), images, squares(store, rows), strict=True):
         top, left = ((side - 16) // 2 for side in STORED[row])
         assert torch.equal(square, image[:, top : top + 16, left : left + 16])
-    sent = pickle.loads(pickle.dumps(store))  # to another process
-    assert torch.equal(sent.take(rows[:1]), store.take(rows[:1]))
+    copy = pickle.loads(pickle.dumps(store))  # to another process
+    assert torch.equal(copy.take(rows[:1]), store.take(rows[:1]))
 
 
 def test_statistics_of_images_of_several_sizes_are_those_of_their_pixels(files, tmp_path):
-    store = packed(files, "jpeg", tmp_path / "work")
+    store = pack_all(files, "jpeg", tmp_path / "work")
     whole = [store.take(torch.tensor([row])).double() / 255 for row in range(11)]
     pixels = torch.cat([image[0].flatten(1) for image in whole], dim=1)
     mean, std = image_set(store).channel_statistics()
@@ -134,25 +134,25 @@ def test_statistics_of_images_of_several_sizes_are_those_of_their_pixels(files, 
 
 @pytest.mark.parametrize("kind", ["raw", "jpeg"])
 def test_a_killed_packing_goes_on_at_its_shard_and_ends_in_the_same_bytes(kind, files, tmp_path, monkeypatch):
-    coded, seen, stop = module._coded, [], ["9.jpg"]
+    coded, coded_names, stop = module._coded, [], ["9.jpg"]
 
-    def counted(file, *settings):
+    def count(file, *settings):
         if file.name in stop:
             raise KeyboardInterrupt
-        seen.append(file.name)
+        coded_names.append(file.name)
         return coded(file, *settings)
 
-    whole = packed(files, kind, tmp_path / "work")
-    monkeypatch.setattr(module, "_coded", counted)
+    whole = pack_all(files, kind, tmp_path / "work")
+    monkeypatch.setattr(module, "_coded", count)
     with pytest.raises(KeyboardInterrupt), module.workplace({}) as work:
-        packed(files, kind, work)
+        pack_all(files, kind, work)
     stop.clear()
-    seen.clear()
-    (tmp_path / "files" / "1.jpg").touch()  # its shard is made anew
+    coded_names.clear()
+    (tmp_path / "files" / "1.jpg").touch()  # its shard is packed again
     with module.workplace({}) as again:
         assert again == work
-        store = packed(files, kind, work)
-        assert sorted(seen) == sorted(NAMES[n] for n in (0, 1, 2, 3, 8, 9, 10))
+        store = pack_all(files, kind, work)
+        assert sorted(coded_names) == sorted(NAMES[n] for n in (0, 1, 2, 3, 8, 9, 10))
         for name in whole.shards.lengths:
             assert (work / name).read_bytes() == (whole.shards.folder / name).read_bytes()
         assert all(torch.equal(one, other) for one, other in zip(store.places, whole.places, strict=True))
@@ -168,12 +168,12 @@ def folder_of_photos(root: Path) -> None:
 
 
 def main_line(folder: Path, store: str, root: Path) -> dict[str, bytes]:
-    """Run all stages but the summary; the content of each file that they write, but the images."""
+    """Runs all stages but the summary and returns the content of each file that they write, without the images."""
     out = folder / store
     settings = {**SMALL, "seeds": [0], "dataset": "folder", "linear.inputs": "views", "knn.k": 5}
     settings |= {"scales.tiny.prepare": {"train_images": None, "test_images": None, "unlabelled_images": 0}}
-    given = {"root": str(root), "image_size": SIZE, "view_size": SIZE, "validation_fraction": 0.1}
-    settings |= {"datasets.folder": {**given, "max_bad_files": 0, "store": store}}
+    sizes = {"root": str(root), "image_size": SIZE, "view_size": SIZE, "validation_fraction": 0.1}
+    settings |= {"datasets.folder": {**sizes, "max_bad_files": 0, "store": store}}
     out.mkdir()
     (out / "params.yaml").write_text(yaml.safe_dump(changed(settings)))
     for stage in STAGES:
@@ -199,7 +199,7 @@ def test_the_main_line_runs_from_each_store_and_raw_pixels_give_the_bytes_of_tho
 
 
 def test_what_is_packed_and_changed_since_gives_a_sentence(files, tmp_path):
-    store = packed(files, "jpeg", tmp_path / "work")
+    store = pack_all(files, "jpeg", tmp_path / "work")
     index, shard = tmp_path / "work/train.safetensors", tmp_path / "work/train-00002.jpeg"
     save_images(index, image_set(store))
     assert torch.equal(load_images(index).images.places.start, store.places.start)
@@ -207,26 +207,26 @@ def test_what_is_packed_and_changed_since_gives_a_sentence(files, tmp_path):
     photo(16, 20, 0).save(small, "JPEG", quality=10)
     other = small.getvalue().ljust(len(content), b"\0")
 
-    def refused(sentence, what, *row):
+    def assert_refused(sentence, call, *row):
         with pytest.raises(
             InputError, match=rf"train-00002.jpeg: {sentence}; write it again .*`dvc repro --force prepare`\)$"
         ):
-            what(*row)
+            call(*row)
 
     shard.write_bytes(content[:-1])
-    refused(r"holds [\d,]+ bytes, expected [\d,]+", load_images, index)
-    refused(r"ends after [\d,]+ bytes, within an image", store.take, torch.tensor([10]))
+    assert_refused(r"holds [\d,]+ bytes, expected [\d,]+", load_images, index)
+    assert_refused(r"ends after [\d,]+ bytes, within an image", store.take, torch.tensor([10]))
     shard.write_bytes(b"\0" * len(content))
-    refused("the bytes from 0 on are not a JPEG", load_images(index).images.take, torch.tensor([8]))
+    assert_refused("the bytes from 0 on are not a JPEG", load_images(index).images.take, torch.tensor([8]))
     shard.write_bytes(other)
     sentence = "an image of 16 x 20 pixels begins at byte 0, expected 16 x 17"
-    refused(sentence, load_images(index).images.take, torch.tensor([8]))
+    assert_refused(sentence, load_images(index).images.take, torch.tensor([8]))
     shard.unlink()
-    refused(r"cannot be opened \(No such file or directory\)", load_images, index)
+    assert_refused(r"cannot be opened \(No such file or directory\)", load_images, index)
 
 
 def negative(levels):
-    """Levels of the same sum."""
+    """Levels with a negative count and the same sum."""
     return torch.cat([levels[:, :1] - 10**6, levels[:, 1:2] + 10**6, levels[:, 2:]], dim=1)
 
 
@@ -248,7 +248,7 @@ def negative(levels):
     ],
 )
 def test_an_index_that_was_edited_gives_a_sentence(files, tmp_path, tensors, about, sentence):
-    save_images(tmp_path / "work/train.safetensors", image_set(packed(files, "raw", tmp_path / "work")))
+    save_images(tmp_path / "work/train.safetensors", image_set(pack_all(files, "raw", tmp_path / "work")))
     edit(tmp_path / "work/train.safetensors", tensors, about)
     with pytest.raises(
         InputError, match=rf"train\.safetensors: {sentence}.*; write it again .*`dvc repro --force prepare`\)$"
@@ -264,8 +264,8 @@ NOWHERE = {
 
 @pytest.mark.parametrize("kind", NOWHERE)
 def test_an_image_out_of_its_shard_or_of_another_size_is_refused(kind, files, tmp_path):
-    """Read, it would be another image."""
-    index, store = tmp_path / "work/train.safetensors", packed(files, kind, tmp_path / "work")
+    """A reader would return another image."""
+    index, store = tmp_path / "work/train.safetensors", pack_all(files, kind, tmp_path / "work")
     for field, wrong in NOWHERE[kind]:
         save_images(index, image_set(store))
         edit(index, {field: lambda t, wrong=wrong: t.index_put((torch.tensor(5),), torch.tensor(wrong).to(t))}, None)
@@ -277,9 +277,9 @@ def test_an_image_out_of_its_shard_or_of_another_size_is_refused(kind, files, tm
     "change", [lambda path: path.write_bytes(path.read_bytes()[:-9]), lambda path: write_packed(path, {}, {})]
 )
 def test_a_shard_whose_own_index_is_cut_or_foreign_is_packed_again(files, tmp_path, change):
-    store = packed(files, "raw", tmp_path / "work")
+    store = pack_all(files, "raw", tmp_path / "work")
     change(tmp_path / "work/train-00001.raw.safetensors")
-    again = packed(files, "raw", tmp_path / "work")
+    again = pack_all(files, "raw", tmp_path / "work")
     assert torch.equal(again.places.fingerprint, store.places.fingerprint)
 
 
@@ -296,18 +296,20 @@ def test_files_that_cannot_be_read_are_told_and_have_no_bytes(kind, files, tmp_p
 
 
 def test_a_shard_with_an_unreadable_file_is_packed_again_and_those_without_are_not(files, tmp_path, monkeypatch):
-    coded, seen = module._coded, []
+    coded, coded_names = module._coded, []
 
     def without_a_package(file, kind, size):
-        seen.append(file.name)
+        coded_names.append(file.name)
         return module.Coded(b"", (size, size), 0, "HEIC") if file.name == "5.jpg" else coded(file, kind, size)
 
     monkeypatch.setattr(module, "_coded", without_a_package)
     assert pack(files, torch.arange(11), "raw", SIZE, tmp_path / "work", "train")[1] == {5: "HEIC"}
-    monkeypatch.setattr(module, "_coded", lambda file, *settings: seen.append(file.name) or coded(file, *settings))
-    seen.clear()
-    assert (packed(files, "raw", tmp_path / "work").places.length > 0).all()
-    assert sorted(seen) == NAMES[4:8]
+    monkeypatch.setattr(
+        module, "_coded", lambda file, *settings: coded_names.append(file.name) or coded(file, *settings)
+    )
+    coded_names.clear()
+    assert (pack_all(files, "raw", tmp_path / "work").places.length > 0).all()
+    assert sorted(coded_names) == NAMES[4:8]
 
 
 def test_a_comment_that_is_too_long_for_jpeg_is_left_out(tmp_path):
@@ -325,24 +327,24 @@ shards.read(0, 0, np.empty(3, np.uint8))
 
 
 def test_of_a_very_long_image_the_middle_alone_is_resized(tmp_path, monkeypatch):
-    """All of it would take 25 MB here, and any memory of a longer one."""
+    """The whole image would take 25 MB here, and any amount for a longer one."""
     ramp = np.repeat(np.arange(8000) // 32, 4).astype(np.uint8).reshape(8000, 4)
     Image.fromarray(ramp).save(tmp_path / "a.png")
-    resize, asked = Image.Image.resize, []
+    resize, sizes = Image.Image.resize, []
 
-    def watched(image, size, *more):
-        asked.append(size)
+    def watch(image, size, *more):
+        sizes.append(size)
         return resize(image, size, *more)
 
-    monkeypatch.setattr(Image.Image, "resize", watched)
+    monkeypatch.setattr(Image.Image, "resize", watch)
     coded = module._coded(tmp_path / "a.png", "jpeg", 64)
-    assert (coded.sizes, coded.bad, asked) == ((128, 64), None, [(64, 128)])
+    assert (coded.sizes, coded.bad, sizes) == ((128, 64), None, [(64, 128)])
     assert abs(int(np.asarray(Image.open(io.BytesIO(coded.content)))[64, 32, 0]) - 125) <= 2
 
 
 @pytest.mark.slow
 def test_a_program_that_ends_with_shards_open_says_nothing(tmp_path):
-    """Its `shards` outlive the names in annulus.files.shards, which Python sets to None first."""
+    """The `shards` of the program outlive the names in annulus.files.shards, which Python sets to None first."""
     (tmp_path / "0.bin").write_bytes(b"abc")
     command, environment = [sys.executable, "-c", KEPT_OPEN], os.environ | {"PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
@@ -351,15 +353,15 @@ def test_a_program_that_ends_with_shards_open_says_nothing(tmp_path):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc/self/fd")
 def test_shards_that_are_no_longer_used_are_closed(tmp_path):
-    def opened() -> int:
+    def count_open() -> int:
         return sum(number.resolve() == tmp_path / "0.bin" for number in Path("/proc/self/fd").iterdir())
 
     (tmp_path / "0.bin").write_bytes(b"abc")
     shards = Shards(tmp_path, {"0.bin": 3})
     shards.read(0, 0, np.empty(3, np.uint8))
-    assert opened() == 1
+    assert count_open() == 1
     del shards
-    assert opened() == 0
+    assert count_open() == 0
 
 
 def test_where_a_file_has_no_second_name_shards_are_copied(tmp_path, monkeypatch):
@@ -378,11 +380,11 @@ def test_a_full_disk_is_a_sentence_and_keeps_the_shards_before(files, tmp_path, 
         def write(self, content):
             raise OSError(28, "No space left on device")
 
-    opened = Path.open
+    usual = Path.open
     monkeypatch.setattr(
-        Path, "open", lambda path, *m, **o: Full() if ".train-00001" in str(path) else opened(path, *m, **o)
+        Path, "open", lambda path, *m, **o: Full() if ".train-00001" in str(path) else usual(path, *m, **o)
     )
     with pytest.raises(InputError, match=r"cannot write .*train-00001.raw: No space left on device; .* run again"):
-        packed(files, "raw", tmp_path / "work")
+        pack_all(files, "raw", tmp_path / "work")
     names = ["train-00000.raw", "train-00000.raw.safetensors"]
     assert sorted(path.name for path in (tmp_path / "work").iterdir()) == names

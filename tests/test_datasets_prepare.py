@@ -61,14 +61,14 @@ def test_shapes_are_balanced_in_every_part_and_rows_are_disjoint_and_the_seed_de
 
 
 def test_more_shapes_begin_with_the_fewer_ones_and_parts_are_packed_as_before_there_were_masks(tmp_path):
-    """Also an empty validation part has the others' shape."""
+    """An empty validation part has the others' shape, too."""
     params = replace(SHAPES, validation_fraction=0.0)
     few, many = (prepare_images("shapes", params, scale(count, 100), seed=0) for count in (100, 200))
     assert torch.equal(many.train.images.pixels[:100], few.train.images.pixels)
     save_prepared(tmp_path / "images", few)
     assert load_images(tmp_path / "images" / "validation.safetensors").images.pixels.shape == (0, 3, 16, 16)
-    written = (tmp_path / "images" / "test.safetensors").read_bytes()
-    assert hashlib.sha256(written).hexdigest()[:16] == "ebfb9e2272c3a3f1"
+    content = (tmp_path / "images" / "test.safetensors").read_bytes()
+    assert hashlib.sha256(content).hexdigest()[:16] == "ebfb9e2272c3a3f1"
     assert load_images(tmp_path / "images" / "test.safetensors").masks is None
 
 
@@ -144,18 +144,18 @@ def test_a_relative_root_lies_in_dvc_s_project_and_one_may_begin_with_the_home_f
 
 
 def test_a_download_is_looked_for_in_its_root(tmp_path, monkeypatch):
-    asked = []
-    monkeypatch.setattr(downloads, "open_download", lambda *arguments: asked.append(arguments) or {})
+    calls = []
+    monkeypatch.setattr(downloads, "open_download", lambda *arguments: calls.append(arguments) or {})
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     params = DownloadSettings(root="data/downloads", image_size=96, view_size=96, validation_fraction=0.1)
     for scale in (ALL, replace(ALL, unlabelled_images=0)):
         with pytest.raises(KeyError):
             prepare_images("stl10", params, scale, seed=0)
-    assert asked == [("stl10", tmp_path / "data/downloads", 96, unlabelled) for unlabelled in (True, False)]
+    assert calls == [("stl10", tmp_path / "data/downloads", 96, unlabelled) for unlabelled in (True, False)]
 
 
 @pytest.mark.parametrize(
-    ("place", "why"),
+    ("place", "reason"),
     [
         ("", "'' is empty"),
         (" ", "' ' is empty"),
@@ -165,7 +165,7 @@ def test_a_download_is_looked_for_in_its_root(tmp_path, monkeypatch):
         ("a\0b", r"'a\\x00b' cannot be opened \(.*embedded null .*\)"),
     ],
 )
-def test_a_root_that_no_path_can_be_is_refused(place, why, monkeypatch, tmp_path):
+def test_a_root_that_no_path_can_be_is_refused(place, reason, monkeypatch, tmp_path):
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     (tmp_path / "loop").symlink_to("loop")
     download = DownloadSettings(root=place, image_size=16, view_size=16, validation_fraction=0.1)
@@ -173,7 +173,7 @@ def test_a_root_that_no_path_can_be_is_refused(place, why, monkeypatch, tmp_path
     photos = PhotosSettings(root=place, **sizes, classes="top", store="memory")
     for dataset, params in (("folder", folder_params(place)), ("cifar10", download), ("photos", photos)):
         with pytest.raises(
-            InputError, match=rf"^datasets\.{dataset}\.root: (?!datasets).*{why}.*; name (a|another) folder"
+            InputError, match=rf"^datasets\.{dataset}\.root: (?!datasets).*{reason}.*; name (a|another) folder"
         ):
             prepare_images(dataset, params, ALL, seed=0)
 
@@ -202,7 +202,7 @@ def test_the_stage_writes_three_files_and_flat_metrics(tmp_path):
 
 
 def test_test_images_that_are_training_images_are_counted_with_a_warning(root, tmp_path, caplog):
-    for number in range(7):  # a copy each in the training or the validation part, some of them twice
+    for number in range(7):  # copies of training or validation images, some of them twice
         source = root / "train" / "cat" / f"{number // 2}.png"
         (root / "test" / "cat" / f"{number}.png").write_bytes(source.read_bytes())
     with caplog.at_level(logging.WARNING, "annulus"):

@@ -35,10 +35,10 @@ def test_an_image_depends_on_its_row_alone_and_no_two_are_alike():
 
 @pytest.mark.parametrize("size", [8, 1024])
 def test_sizes_at_the_ends_of_their_range_work(size):
-    """At 1024 px the fixed-point numbers are as large as they get: half as fine, the picture is the same."""
+    """At 1024 px the fixed-point numbers are largest: the picture equals the one of half the size."""
     images, half = (draw_shapes(np.array([6]), each, key=5).float() for each in (size, size // 2))
     pooled = torch.nn.functional.avg_pool2d(images, 2)
-    # Grain is drawn per pixel, and a half-size picture is antialiased once; so equal but for noise.
+    # Grain is drawn per pixel, and a half-size picture is antialiased once: the two differ by noise.
     assert (pooled - half).abs().mean() < (6 if size == 1024 else 25)
 
 
@@ -60,14 +60,14 @@ def test_a_class_s_name_says_its_hue_its_outline_and_its_ground():
 
 
 def test_colours_and_brightness_do_not_tell_the_outline():
-    """Means of an outline differ from the whole's by less than a quarter of the spread between images of its kind."""
-    found = by_attribute(draw_shapes(np.arange(5000), 16, key=3).float()).mean((5, 6))
-    shift = (found.mean((0, 1, 2)) - found.mean((0, 1, 2, 3))) / found.std(dim=0).mean((0, 1, 2))
+    """An outline's mean differs from the overall mean by less than a quarter of the spread of images of its kind."""
+    means = by_attribute(draw_shapes(np.arange(5000), 16, key=3).float()).mean((5, 6))
+    shift = (means.mean((0, 1, 2)) - means.mean((0, 1, 2, 3))) / means.std(dim=0).mean((0, 1, 2))
     assert shift.abs().max() < 0.25
 
 
 def test_the_object_has_the_hue_of_its_class_and_is_seen_in_grey(shapes):
-    """At the middle of a disc: hue by the largest channel, or the two largest; it is brighter than the rim."""
+    """The middle of a disc has its hue in the largest channel, or the two largest; it is brighter than the rim."""
     middle = shapes[:, :, :, 0, :, 14:18, 14:18].mean((-2, -1))
     hues = middle.mean((0, 2))  # (hues, 3)
     assert hues.argmax(dim=1).tolist() == [0, 1, 1, 2, 2]
@@ -77,7 +77,7 @@ def test_the_object_has_the_hue_of_its_class_and_is_seen_in_grey(shapes):
 
 
 def test_stripes_run_upright_or_level(shapes):
-    """Neighbouring pixels along the stripes are alike, those across them differ."""
+    """Neighbouring pixels along the stripes are alike; those across them differ."""
     rim = shapes.mean(4)[..., :4, :]  # above the object
     down, along = (rim.diff(dim=dim).abs().mean((0, 1, 3, -2, -1)) for dim in (-2, -1))
     plain, upright, level, checks = (along / down).tolist()
@@ -96,7 +96,7 @@ def test_outlines_have_one_area_their_centroid_at_the_origin_and_a_slope_of_one_
     assert abs(v[inside].mean()) < 0.02 * ONE
     slope = np.hypot(*np.gradient(depth.astype(float)[::2, ::2], 32.0))
     at_edge = slope[abs(depth[::2, ::2]) < 0.02 * ONE]
-    assert np.mean(abs(at_edge - 1) < 0.1) > 0.9  # as antialiasing assumes, sharp corners aside
+    assert np.mean(abs(at_edge - 1) < 0.1) > 0.9  # antialiasing assumes this; sharp corners do not have it
 
 
 def test_no_cosine_is_near_a_rounding_edge():

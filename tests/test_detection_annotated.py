@@ -12,15 +12,15 @@ def mask(segmentation, height, width):
 
 
 def test_run_lengths_are_those_of_pycocotools_and_come_back_as_the_same_mask():
-    drawn = np.random.default_rng(0).random((13, 7)) < 0.4
-    theirs = pycoco.encode(np.asfortranarray(drawn, dtype=np.uint8))
-    assert run_lengths(drawn) == {"size": [13, 7], "counts": theirs["counts"].decode()}
-    assert np.array_equal(mask(run_lengths(drawn), 13, 7), drawn)
+    bits = np.random.default_rng(0).random((13, 7)) < 0.4
+    theirs = pycoco.encode(np.asfortranarray(bits, dtype=np.uint8))
+    assert run_lengths(bits) == {"size": [13, 7], "counts": theirs["counts"].decode()}
+    assert np.array_equal(mask(run_lengths(bits), 13, 7), bits)
 
 
 def test_masks_by_hand_of_uncompressed_run_lengths_of_two_polygons_and_of_nothing():
-    found = mask({"size": [3, 2], "counts": [1, 3, 2]}, 3, 2)
-    assert found.tolist() == [[False, True], [True, False], [True, False]], "down the columns, zeros first"
+    actual = mask({"size": [3, 2], "counts": [1, 3, 2]}, 3, 2)
+    assert actual.tolist() == [[False, True], [True, False], [True, False]], "down the columns, zeros first"
     expected = np.zeros((4, 8), bool)
     expected[0:3, 0:2] = expected[1:2, 4:6] = True
     assert np.array_equal(mask([[0, 0, 2, 0, 2, 3, 0, 3], [4, 1, 6, 1, 6, 2, 4, 2]], 4, 8), expected)

@@ -1,4 +1,4 @@
-"""Average precision against cases whose value is known, against pycocotools, and VOC's against a plain reference."""
+"""Average precision against known values, against pycocotools, and VOC's against a plain reference."""
 
 import contextlib
 import io
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from detection_cases import annotated, as_detections, boxed, filled, found, random_case
+from detection_cases import annotated, as_detections, boxed, detect, filled, random_case
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
@@ -31,14 +31,14 @@ def test_the_truth_as_detections_has_100_percent_and_no_detections_have_0(kind):
 
 
 def test_what_need_not_be_found_enters_no_mean_whether_it_is_found_or_not():
-    """A category without an object, a crowd, a difficult object, and a person of whom no point is labelled."""
+    """Cases: a category without an object, a crowd, a difficult object, and a person without a labelled point."""
     truth = annotated("boxes", TWO, categories=(None,) * 3)
-    detections = [*as_detections(truth), found(0, 0, 9, 9, category=3)]
+    detections = [*as_detections(truth), detect(0, 0, 9, 9, category=3)]
     assert evaluate(truth, detections)["box_ap_percent"] == pytest.approx(100)
-    assert evaluate(annotated("boxes", [], []), [found(0, 0, 9, 9)]) == {}
+    assert evaluate(annotated("boxes", [], []), [detect(0, 0, 9, 9)]) == {}
     for kind, others in (("boxes", {"crowd": True}), ("voc", {"difficult": True})):
         truth = annotated(kind, [boxed(0, 0, 40, 40), boxed(60, 60, 40, 40, **others)])
-        both = [found(0, 0, 40, 40, score=0.5), found(60, 60, 40, 40, score=0.9)]
+        both = [detect(0, 0, 40, 40, score=0.5), detect(60, 60, 40, 40, score=0.9)]
         assert evaluate(truth, both[:1])["box_ap_percent"] == evaluate(truth, both)["box_ap_percent"] == 100, kind
     for visible, expected in ((1.0, pytest.approx(100)), (0.0, None)):  # a hidden point is labelled
         points = (50.0, 50.0, visible) + (0.0, 0.0, 0.0) * 16
@@ -62,18 +62,18 @@ def test_the_numbers_are_those_of_pycocotools(name, key):
 
 
 def pycoco(truth, detections, key):
-    """The statistics of pycocotools, in its own order, of what stands under this key."""
-    gt, of_truth = COCO(), [(picture.id, one) for picture in truth.pictures for one in picture.instances]
+    """Statistics of pycocotools for the values under this key, in its own order."""
+    gt, instances = COCO(), [(picture.id, one) for picture in truth.pictures for one in picture.instances]
     gt.dataset = {
         "images": [{"id": picture.id, "width": picture.width, "height": picture.height} for picture in truth.pictures],
         "categories": [{"id": category.id} for category in truth.categories],
         "annotations": [
-            coco_of(one) | {"id": number, "image_id": picture, "iscrowd": int(one.crowd), "area": one.area}
-            for number, (picture, one) in enumerate(of_truth, 1)
+            coco_record(one) | {"id": number, "image_id": picture, "iscrowd": int(one.crowd), "area": one.area}
+            for number, (picture, one) in enumerate(instances, 1)
         ],
     }
     results = [
-        {"image_id": one.picture, "score": one.score, "category_id": one.category, key: coco_of(one)[key]}
+        {"image_id": one.picture, "score": one.score, "category_id": one.category, key: coco_record(one)[key]}
         for one in detections
     ]
     with contextlib.redirect_stdout(io.StringIO()):
@@ -85,9 +85,9 @@ def pycoco(truth, detections, key):
     return evaluation.stats
 
 
-def coco_of(one):
-    found = {"category_id": one.category, "bbox": list(one.box), "segmentation": one.segmentation}
-    return found | {"keypoints": one.keypoints, "num_keypoints": np.count_nonzero((one.keypoints or ())[2::3])}
+def coco_record(one):
+    record = {"category_id": one.category, "bbox": list(one.box), "segmentation": one.segmentation}
+    return record | {"keypoints": one.keypoints, "num_keypoints": np.count_nonzero((one.keypoints or ())[2::3])}
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def coco_of(one):
 def test_of_a_category_the_100_best_detections_in_a_picture_count_and_20_with_keypoints(kind, number, most):
     here, there = ((at, at, 2.0) * 17 if kind == "keypoints" else None for at in (20.0, 95.0))
     truth = annotated(kind, [replace(boxed(0, 0, 40, 40), keypoints=here)])
-    wrong = [replace(found(80, 80, 30, 30, score=0.9), keypoints=there)] * most
+    wrong = [replace(detect(80, 80, 30, 30, score=0.9), keypoints=there)] * most
     right = as_detections(truth, score=0.5)
     last, one_more = (evaluate(truth, [*some, *right])[f"{number}_ap50_percent"] for some in (wrong[1:], wrong))
     assert (last, one_more) == (pytest.approx(100 / most), 0)
@@ -116,12 +116,12 @@ def test_eleven_points_are_those_of_a_plain_reference():
     assert {name: numbers[f"voc07{name}_percent"] / 100 for name in expected} == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("found_of_ten", [3, 6, 7])
-def test_three_of_ten_objects_are_a_recall_of_three_tenths_and_not_less_as_in_detectron2(found_of_ten):
+@pytest.mark.parametrize("hits", [3, 6, 7])
+def test_three_of_ten_objects_are_a_recall_of_three_tenths_and_not_less_as_in_detectron2(hits):
     truth = annotated("voc", [boxed(0, 0, 40, 40)], *[[boxed(0, 0, 40, 40)]] * 9)
-    value = evaluate(truth, as_detections(truth)[:found_of_ten])["voc07_ap50_percent"]
-    assert value == pytest.approx(100 * (found_of_ten + 1) / 11)
-    theirs = sum(found_of_ten / 10 >= recall for recall in np.arange(0.0, 1.1, 0.1))
+    value = evaluate(truth, as_detections(truth)[:hits])["voc07_ap50_percent"]
+    assert value == pytest.approx(100 * (hits + 1) / 11)
+    theirs = sum(hits / 10 >= recall for recall in np.arange(0.0, 1.1, 0.1))
     assert value == pytest.approx(100 * (theirs + 1) / 11)
 
 
@@ -152,14 +152,14 @@ def test_a_detection_elsewhere_without_a_score_or_without_what_is_compared_is_re
     truth = annotated("boxes", TWO, categories=(None, None))
     for wrong in ({"picture": 7}, {"category": 7}, {"score": float("nan")}):
         with pytest.raises(ValueError, match="pictures and categories must be annotated and scores finite"):
-            evaluate(truth, [found(0, 0, 9, 9, **wrong)])
+            evaluate(truth, [detect(0, 0, 9, 9, **wrong)])
     for kind, task in (("masks", "segm"), ("keypoints", "keypoints")):
         truth, detections = random_case(kind, 0)
         with pytest.raises(ValueError, match=f"has no {task}, which {kind} compare"):
             evaluate(truth, [replace(detections[0], segmentation=None, keypoints=None)])
 
 
-# LVIS: what is not known is not counted.
+# LVIS: unknown categories do not count.
 
 
 def rates(detections, categories=("f", "f", "c"), **known):
@@ -168,17 +168,17 @@ def rates(detections, categories=("f", "f", "c"), **known):
 
 
 def test_a_false_detection_counts_only_where_the_category_is_known_to_be_absent_or_labelled_throughout():
-    wrong = found(0, 60, 30, 30, picture=2, category=2)
-    assert rates([wrong])["mask_ap_percent"] == 100  # nobody looked for category 2 in picture 2
+    wrong = detect(0, 60, 30, 30, picture=2, category=2)
+    assert rates([wrong])["mask_ap_percent"] == 100  # category 2 is unknown in picture 2
     numbers = rates([wrong], negative={2: (2,)})
     assert numbers["mask_ap_percent"] == numbers["box_ap_percent"] == pytest.approx((100 + 50) / 2)
-    further = found(80, 0, 30, 30, picture=1, category=1)
+    further = detect(80, 0, 30, 30, picture=1, category=1)
     assert rates([further])["box_ap_percent"] < 100
     assert rates([further], not_exhaustive={1: (1,)})["box_ap_percent"] == 100
 
 
 def test_rare_common_and_frequent_categories_have_their_own_means():
-    wrong = found(0, 60, 30, 30, picture=2, category=2)
+    wrong = detect(0, 60, 30, 30, picture=2, category=2)
     numbers = rates([wrong], categories=("r", "f", "c"), negative={2: (2,)})
     assert (numbers["mask_apr_percent"], numbers["mask_apf_percent"]) == (100, pytest.approx(50))
     assert {"box_apr_percent", "box_apf_percent"} <= numbers.keys()
@@ -191,7 +191,7 @@ def test_rare_common_and_frequent_categories_have_their_own_means():
 def test_of_a_picture_the_300_best_detections_count_over_all_categories():
     truth = annotated("lvis", TWO, categories=("f", "f"))
     right = as_detections(truth, score=0.5)
-    better = [found(0, 0, 9, 9, category=1, score=0.9)] * 299
+    better = [detect(0, 0, 9, 9, category=1, score=0.9)] * 299
     assert evaluate(truth, [*better, *right])["box_ap_percent"] < 50
     assert evaluate(truth, [*better, right[1]])["box_apf_percent"] == 50  # it is the 300th
     assert evaluate(truth, [*better, better[0], right[1]])["box_apf_percent"] == 0
@@ -200,7 +200,7 @@ def test_of_a_picture_the_300_best_detections_count_over_all_categories():
 
 
 def lvis_case(seed):
-    """A random set in which pictures list some categories as absent or labelled in part; some have no object."""
+    """A random set in which pictures list some categories as absent or labelled in part; some have no objects."""
     truth, detections = random_case("lvis", seed)
     draw = np.random.default_rng(seed)
     pictures = []

@@ -1,4 +1,4 @@
-"""The first 128 images of COCO, where they are: read whole, and a few steps of each engine, measured as all scenes."""
+"""The first 128 images of COCO, if present: read whole, and a few steps of each engine, measured like all scenes."""
 
 import tarfile
 from dataclasses import replace
@@ -56,8 +56,8 @@ def test_a_few_steps_end_in_average_precision(name, coco):
     some = replace(coco, pictures=coco.pictures[:4])
     sizes = {"shorter": [64, 96], "shorter_test": 96, "longer": 128, "anchors": [8, 16, 32, 64, 96]}
     params, training = detector_params(outputs="masks", flip=True, **sizes), training_params(iterations=2, drops=[])
-    found, loss = load_engine(name)(trained(), some, some, params, training, 0, None)
-    numbers = evaluate(some, found)
+    detections, loss = load_engine(name)(trained(), some, some, params, training, 0, None)
+    numbers = evaluate(some, detections)
     assert 0 < loss < 100
     assert all(0 <= numbers[f"{kind}_ap_percent"] <= 100 for kind in ("box", "mask"))
-    assert {one.category for one in found} <= {category.id for category in coco.categories}
+    assert {one.category for one in detections} <= {category.id for category in coco.categories}

@@ -1,4 +1,4 @@
-"""The engine of Detectron2 beside torchvision's, where Detectron2 is installed; what it refuses."""
+"""The engine of Detectron2 beside torchvision's, where Detectron2 is installed, and its refusals."""
 
 from dataclasses import replace
 
@@ -32,7 +32,7 @@ def scenes(tmp_path_factory):
     return {kind: rectangles(tmp_path_factory.mktemp(kind), kind) for kind in ("masks", "keypoints")}
 
 
-def model_of(network, annotated, **changes):
+def build_model(network, annotated, **changes):
     params = detector_params(outputs="masks", anchors=ANCHORS, **changes)
     config = engine.build_config(network, annotated, params)
     return engine.build(network, config, params, 0), config, params
@@ -44,7 +44,7 @@ def model_of(network, annotated, **changes):
 def test_every_level_is_the_encoders_and_the_pixels_are_normalised_alike(architecture, neck, scenes, generator):
     network = trained(architecture=architecture)
     levels, images = Levels(network), torch.rand(1, 3, 64, 96, generator=generator)
-    model = model_of(network, scenes["masks"], neck=neck)[0].eval()
+    model = build_model(network, scenes["masks"], neck=neck)[0].eval()
     planes = model.preprocess_image([{"image": 255 * images[0]}]).tensor
     expected = (images - torch.tensor(MEAN).view(3, 1, 1)) / torch.tensor(STD).view(3, 1, 1)
     for each in (planes, levels.planes(images)):
@@ -57,9 +57,9 @@ def test_every_level_is_the_encoders_and_the_pixels_are_normalised_alike(archite
 
 
 def test_both_engines_make_the_same_pixels_of_a_file(scenes):
-    """Of a picture that is not resized: reading, order of channels and normalisation."""
+    """The picture is not resized: the pixels depend on reading, order of channels and normalisation."""
     annotated, network = scenes["masks"], trained()
-    model, config, params = model_of(network, annotated)
+    model, config, params = build_model(network, annotated)
     picture = annotated.pictures[0]
     read = engine.build_mapper(config, annotated, training=False)(engine.picture_record(picture, {}, None))
     theirs = model.preprocess_image([read]).tensor
@@ -70,9 +70,9 @@ def test_both_engines_make_the_same_pixels_of_a_file(scenes):
 
 @pytest.mark.parametrize("neck", ["fpn", "c4"])
 def test_both_engines_read_the_same_of_a_box_and_teach_masks_the_same(neck, scenes):
-    """Of a map that grows evenly, which however many samples of a bin read alike."""
+    """The map grows evenly: any number of samples in a bin reads the same value."""
     annotated, network = scenes["masks"], trained()
-    model, _, params = model_of(network, annotated, neck=neck)
+    model, _, params = build_model(network, annotated, neck=neck)
     ours = build_detector(network, annotated, params, 0)
     pools = (ours.heads.box_roi_pool, model.roi_heads.box_pooler if neck == "fpn" else model.roi_heads.pooler)
     boxes = torch.tensor([[8.3, 9.1, 40.7, 33.2], [20.0, 12.0, 28.0, 44.0]])
@@ -88,7 +88,7 @@ def test_both_engines_read_the_same_of_a_box_and_teach_masks_the_same(neck, scen
 @pytest.mark.parametrize("neck", ["fpn", "c4"])
 @pytest.mark.parametrize("frozen", [True, False])
 def test_a_frozen_backbone_keeps_weights_and_statistics_and_only_that(neck, frozen, scenes):
-    model, config, params = model_of(trained(), scenes["masks"], neck=neck, frozen=frozen)
+    model, config, params = build_model(trained(), scenes["masks"], neck=neck, frozen=frozen)
     kept = {name: value.clone() for name, value in model.state_dict().items() if "res" in name or "stem" in name}
     training = training_params(iterations=2, drops=[], learning_rate=0.1)
     engine.train_model(model.train(), config, scenes["masks"], params, training, 0, None)
@@ -101,14 +101,14 @@ def test_a_frozen_backbone_keeps_weights_and_statistics_and_only_that(neck, froz
 def test_it_trains_detects_and_is_measured_as_torchvision_is(kind, scenes):
     params = detector_params(outputs=kind, anchors=ANCHORS, score_threshold=0.0, flip=True)
     training, some = training_params(), scenes[kind]
-    found = [engine.train_and_detect(trained(), some, some, params, training, 0, None) for _ in range(2)]
-    assert found[0] == found[1], "the same seed, the same detections"
-    assert 0 <= evaluate(some, found[0][0])[f"{kind[:-1]}_ap_percent"] <= 100
+    results = [engine.train_and_detect(trained(), some, some, params, training, 0, None) for _ in range(2)]
+    assert results[0] == results[1], "the same seed, the same detections"
+    assert 0 <= evaluate(some, results[0][0])[f"{kind[:-1]}_ap_percent"] <= 100
 
 
 def test_run_lengths_in_numbers_are_read_too(scenes):
     annotated = scenes["masks"]
-    _, config, _ = model_of(trained(), annotated)
+    _, config, _ = build_model(trained(), annotated)
     one = replace(annotated.pictures[0].instances[0], segmentation={"size": [32, 32], "counts": [330, 40, 654]})
     record = engine.picture_record(
         replace(annotated.pictures[0], instances=(one,)), category_labels(annotated), "masks"
@@ -122,22 +122,22 @@ class Recorder(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.weight, self.seen = nn.Parameter(torch.ones(1)), []
+        self.weight, self.pictures = nn.Parameter(torch.ones(1)), []
 
     def forward(self, batch):
-        self.seen.append([one["image"] for one in batch] + [torch.rand(3)])
+        self.pictures.append([one["image"] for one in batch] + [torch.rand(3)])
         return {"one": 0 * self.weight.sum()}
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_a_killed_run_goes_on_with_the_same_pictures_sizes_and_flips(device, scenes, tmp_path, monkeypatch):
-    """On a GPU workers read them; the model stays on the CPU here."""
+    """With `cuda`, workers read the pictures; the model stays on the CPU here."""
     monkeypatch.chdir(tmp_path)
     annotated = scenes["masks"]
     params = detector_params(outputs="masks", anchors=ANCHORS, flip=True, shorter=[32, 40, 48, 56])
     config = engine.build_config(trained(), annotated, params)
     config.MODEL.DEVICE = device
-    seen = {}
+    pictures = {}
     for begin in (0, 3):
         recorder = Recorder()
         with Checkpoint("detection", {"piece": begin}) as checkpoint:
@@ -146,9 +146,9 @@ def test_a_killed_run_goes_on_with_the_same_pictures_sizes_and_flips(device, sce
                 state = {"step": begin, "last": [], "network": {}, "optimizer": optimizer}
                 monkeypatch.setattr(checkpoint, "load", lambda state=state: state)
             engine.train_model(recorder, config, annotated, params, training_params(), 0, checkpoint)
-        seen[begin] = recorder.seen
-    assert len(seen[0]) == 6
-    torch.testing.assert_close(seen[3], seen[0][3:], rtol=0, atol=0)
+        pictures[begin] = recorder.pictures
+    assert len(pictures[0]) == 6
+    torch.testing.assert_close(pictures[3], pictures[0][3:], rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("changes", [{}, {"architecture": "resnet18", "stem": "cifar"}, {"split": ColourSplit("lab")}])
@@ -160,7 +160,7 @@ def test_an_encoder_that_it_cannot_hold_is_refused(changes, scenes):
 
 @pytest.mark.parametrize("anchors", [[32], [8, 16, 32]])
 def test_anchors_that_are_not_one_for_each_map_are_refused_as_torchvisions(anchors, scenes):
-    """Detectron2 itself takes one size for all maps, and of three it ends in an AssertionError."""
+    """Detectron2 itself uses one size for all maps, and raises an AssertionError for three."""
     sentence = r"anchors: \[.*\] for 4 levels of this encoder \(strides 4, 8, 16, 32\) and a smaller one; give 5 sizes"
     with pytest.raises(InputError, match=sentence):
         engine.build_config(trained(), scenes["masks"], detector_params(anchors=anchors))

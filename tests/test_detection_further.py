@@ -16,7 +16,7 @@ from annulus.encoders.saved import save_encoder
 from annulus.errors import InputError
 from annulus.files.results import write_table
 from annulus.views.splits import ColourSplit
-from annulus_lab.report.papers.comparison import compared, load_measured, load_tables
+from annulus_lab.report.papers.comparison import compare_table, load_measured, load_tables
 from annulus_lab.report.papers.metrics import Metrics
 from annulus_lab.studies.detection.further import precision_rows, write_runs
 from annulus_lab.studies.shared.study import MainStudy
@@ -29,15 +29,15 @@ BALL = {"name": "BALL", "study": STUDY, "bases": ["uniform"]}
 
 @pytest.fixture
 def settings(tmp_path, monkeypatch):
-    """Files of settings of a list of further encoders."""
+    """Function from a list of further encoders to the files of settings."""
     monkeypatch.chdir(tmp_path)
     own = beside_transfer(tmp_path)
 
-    def made(encoders):
+    def make(encoders):
         own.write_text(yaml.safe_dump(read_yaml(PARAMS) | {"encoders": encoders}))
         return script("stages/detection/settings.py").main(MainStudy(stated_params(tmp_path / "root.yaml"), own))
 
-    return made
+    return make
 
 
 @pytest.mark.parametrize(
@@ -96,13 +96,13 @@ def test_an_encoder_has_the_seeds_and_the_data_set_of_its_study_and_a_variant_th
 
 
 def run(value: float) -> dict:
-    """A run whose number on each of 30 draws differs from its own by what all runs share, +-1."""
+    """A run whose number on each of 30 draws differs from its own by +-1, the same in all runs."""
     draws = {"box_ap_percent": [value, *(value + np.resize([1.0, -1.0], 30))]}
     return {"ap": {"box_ap_percent": value, "box_aps_percent": 2 * value}, "resampled": draws, "loss": 1.0}
 
 
-def listed(**bases: list[str]) -> list[dict]:
-    """Entries as the settings of the table have them."""
+def encoder_entries(**bases: list[str]) -> list[dict]:
+    """Entries of encoders as in the settings of the table."""
     shared = {"study": STUDY, "dataset": "folder"}
     return [shared | {"encoder": name, "algorithm": name, "bases": own} for name, own in bases.items()]
 
@@ -111,7 +111,7 @@ TASKS = {"voc": {"configuration": "c", "engine": "torchvision", "scale": "tiny"}
 
 
 def tables(folder: Path, entries: list[dict]) -> tuple[list[dict], list[dict]]:
-    """The rows of both tables that the stage writes of a folder of runs."""
+    """Rows of both tables that the stage writes for a folder of runs."""
     paths = Namespace(runs=folder, table=folder / "further.csv", gains=folder / "further_gains.csv")
     script("stages/detection/further_table.py").main({"tasks": TASKS, "encoders": entries}, paths)
     return rows_of(paths.table), rows_of(paths.gains)
@@ -120,25 +120,27 @@ def tables(folder: Path, entries: list[dict]) -> tuple[list[dict], list[dict]]:
 def test_the_tables_have_the_precision_of_what_has_run_and_its_gains_in_pairs(tmp_path):
     for name, values in {"BALL": (20.0, 26.0), "uniform": (12.0, 17.0), "LA": (21.0, 26.0)}.items():
         write_runs(tmp_path / f"{name}.json", {"voc": dict(zip((70, 71), map(run, values), strict=True))})
-    table, gains = tables(tmp_path, listed(CAVE=["uniform"], uniform=[], BALL=["uniform", "LA"], LA=[]))
+    table, gains = tables(tmp_path, encoder_entries(CAVE=["uniform"], uniform=[], BALL=["uniform", "LA"], LA=[]))
     assert [(row["encoder"], row["cell"]) for row in table] == [
         (name, f"voc {number}") for name in ("uniform", "BALL", "LA") for number in ("box_ap", "box_aps")
     ]
     assert (table[2]["ap_percent"], table[2]["ap_seed71_percent"], table[2]["seeds"]) == ("23.0", "26.0", "2")
-    named = [(row["encoder"], row["base"], row["number"], row["gain_percent"]) for row in gains]
-    assert named == [
+    names = [(row["encoder"], row["base"], row["number"], row["gain_percent"]) for row in gains]
+    assert names == [
         ("BALL", "uniform", "box_ap", "8.5"),
         ("BALL", "uniform", "box_aps", "17.0"),
         ("BALL", "LA", "box_ap", "-0.5"),
         ("BALL", "LA", "box_aps", "-1.0"),
     ]
-    half = 12.706 * np.std([8.0, 9.0], ddof=1) / np.sqrt(2)  # Student's t of two seeds: what the draws share cancels
+    half = (
+        12.706 * np.std([8.0, 9.0], ddof=1) / np.sqrt(2)
+    )  # Student's t of two seeds: the shared part of the draws cancels
     assert float(gains[0]["gain_interval_percent"]) == pytest.approx(half, abs=0.01)
     assert gains[0]["dataset"] == "folder"
 
 
 def test_a_base_that_has_not_run_and_runs_that_are_none_are_refused(tmp_path):
-    entries = listed(uniform=[], BALL=["uniform"])
+    entries = encoder_entries(uniform=[], BALL=["uniform"])
     with pytest.raises(InputError, match="holds the runs of no further encoder; run `dvc repro`"):
         tables(tmp_path, entries)
     write_runs(tmp_path / "BALL.json", {"voc": {70: run(20.0)}})
@@ -150,15 +152,19 @@ def test_a_base_that_has_not_run_and_runs_that_are_none_are_refused(tmp_path):
 
 
 def test_the_papers_tables_take_their_cells_from_the_table(tmp_path):
-    """Every column of IR and, where it is printed, of IRing has our number; no other row has one."""
+    """Every column of IR, and of IRing if printed, has our number; the other rows have none."""
     value = {f"{kind}_ap{at}_percent": 10.0 for kind in ("box", "mask", "keypoint") for at in ("", "50", "75")}
     runs = {seed: {"ap": value, "resampled": {}} for seed in (0, 1)}
     tasks = dict.fromkeys(read_yaml(PARAMS)["tasks"], TASKS["voc"])
-    rows = [row for one in listed(IR=[], IRing=[]) for row in precision_rows(tasks, one, dict.fromkeys(tasks, runs))]
+    rows = [
+        row
+        for one in encoder_entries(IR=[], IRing=[])
+        for row in precision_rows(tasks, one, dict.fromkeys(tasks, runs))
+    ]
     write_table(tmp_path / "stages/detection/metrics/further.csv", rows)
     columns = {"ring.table4": 12, "mutualinfo.table2b": 6, "mutualinfo.table2d": 3, "mutualinfo.table4": 6}
     for theirs in (one for one in load_tables() if one.id in columns):
-        comparison = compared(theirs, load_measured()[theirs.id], Metrics(tmp_path))
+        comparison = compare_table(theirs, load_measured()[theirs.id], Metrics(tmp_path))
         assert comparison.status == "run"
         here = [row for row in comparison.rows if row.here is not None]
         methods = {row.labels["method"] for row in here}
@@ -168,7 +174,7 @@ def test_the_papers_tables_take_their_cells_from_the_table(tmp_path):
 
 @pytest.mark.slow
 def test_a_list_of_encoders_goes_from_settings_to_the_table(tmp_path):
-    """BALL and CMC, whose two networks are one backbone, at scale tiny; the three encoders of the study do not run."""
+    """Uniform, BALL and CMC (two networks in one backbone) at scale tiny; the three of the study do not run."""
     checkout, seeds = Checkout(tmp_path / "annulus", "detection"), [0, 1]
     cmc = {"name": "CMC", "study": STUDY, "bases": ["uniform"]}
     tiny = {"scale": "tiny", "seeds": seeds, "encoders": [UNIFORM, BALL, cmc]}

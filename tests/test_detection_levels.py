@@ -1,4 +1,4 @@
-"""Backbones of detectors: every level is the original network's own map, and frozen nothing is lost."""
+"""Backbones of detectors: every level is the original network's own map, and the encoder stays unchanged."""
 
 from dataclasses import replace
 
@@ -34,15 +34,15 @@ def test_every_level_of_a_resnet_is_torchvisions_own_map(architecture, stem, gen
     other.fc = torch.nn.Identity()
     if stem == "cifar":
         other.conv1, other.maxpool = torch.nn.Conv2d(3, 64, 3, padding=1, bias=False), torch.nn.Identity()
-    other.load_state_dict(backbone_state(encoder, "torchvision"))  # strict: nothing is left unloaded
+    other.load_state_dict(backbone_state(encoder, "torchvision"))  # strict: every weight is loaded
     images = torch.rand(2, 3, 32, 64, generator=generator)
     maps = (images - torch.tensor(MEAN).view(3, 1, 1)) / torch.tensor(STD).view(3, 1, 1)
     other.eval()
     maps = other.maxpool(other.relu(other.bn1(other.conv1(maps))))
     expected = [maps := layer(maps) for layer in (other.layer1, other.layer2, other.layer3, other.layer4)]
-    for found, level, stride, channels in zip(levels(images), expected, levels.strides, levels.channels, strict=True):
-        torch.testing.assert_close(found, level, atol=1e-5, rtol=1e-5)
-        assert found.shape[1:] == (channels, 32 // stride, 64 // stride)
+    for actual, level, stride, channels in zip(levels(images), expected, levels.strides, levels.channels, strict=True):
+        torch.testing.assert_close(actual, level, atol=1e-5, rtol=1e-5)
+        assert actual.shape[1:] == (channels, 32 // stride, 64 // stride)
     assert levels.strides == ((4, 8, 16, 32) if stem == "imagenet" else (1, 2, 4, 8))
 
 
@@ -77,11 +77,11 @@ def test_two_networks_give_one_map_a_level_the_first_ones_channels_first(generat
     encoder = trained(architecture="convnet", split=split)
     levels, images = Levels(encoder), torch.rand(2, 3, 32, 32, generator=generator)
     assert levels.channels == (64, 128, 256)
-    found = levels(images)
-    torch.testing.assert_close(found[-1], encoder.map(images), atol=1e-5, rtol=1e-5)
-    for part, network, seen in zip((0, 1), encoder.parts, split(images), strict=True):
-        first = network.backbone[:3]((seen - network.mean) / network.std)
-        torch.testing.assert_close(found[0][:, 32 * part : 32 * (part + 1)], first, atol=1e-5, rtol=1e-5)
+    maps = levels(images)
+    torch.testing.assert_close(maps[-1], encoder.map(images), atol=1e-5, rtol=1e-5)
+    for part, network, view in zip((0, 1), encoder.parts, split(images), strict=True):
+        first = network.backbone[:3]((view - network.mean) / network.std)
+        torch.testing.assert_close(maps[0][:, 32 * part : 32 * (part + 1)], first, atol=1e-5, rtol=1e-5)
 
 
 def test_a_transformer_has_no_levels():

@@ -10,10 +10,10 @@ from detector_cases import rectangles
 
 from annulus.encoders.encoder import EncoderConfig, build_encoder
 from annulus.errors import InputError
-from annulus_lab.report.presets.tables import TablePresets, study_of
+from annulus_lab.report.presets.tables import TablePresets, load_study
 from annulus_lab.studies.detection.tasks import detector_settings, task_settings
 
-# Sizes of pictures; all else is the papers'.
+# Sizes of pictures; the other settings are the papers'.
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 SMALL = {"shorter": [64], "shorter_test": 64, "longer": 128}
 
@@ -21,27 +21,27 @@ SMALL = {"shorter": [64], "shorter_test": 64, "longer": 128}
 @cache
 def detectors() -> dict[tuple[str, str], str]:
     """Kind of each configuration of the tables with the network of its encoder."""
-    tables, study = TablePresets(ROOT), study_of(ROOT, "detection")
-    found = {}
+    tables, study = TablePresets(ROOT), load_study(ROOT, "detection")
+    kinds = {}
     for row in tables.rows.values():
         if row.study == "detection" and not row.absent:
             architecture = tables.params(row).get("backbones.${backbone}").architecture
             for task in (stage.partition("@")[2] for stage in row.stages):
                 own = study.content["tasks"][task]
                 name = row.study_changes.get(f"tasks.{task}.configuration", own["configuration"])
-                found[name, architecture] = own["kind"]
-    return found
+                kinds[name, architecture] = own["kind"]
+    return kinds
 
 
 def test_the_tables_take_every_configuration_of_the_study():
-    assert {name for name, _ in detectors()} == study_of(ROOT, "detection").content["configurations"].keys()
+    assert {name for name, _ in detectors()} == load_study(ROOT, "detection").content["configurations"].keys()
     assert {network for _, network in detectors()} == {
         "resnet18", "resnet50", "resnet101", "resnext101_32x8d", "resnext152_32x8d"
     }  # fmt: skip
 
 
 def test_a_cascade_is_refused_by_torchvisions_engine():
-    study = study_of(ROOT, "detection")
+    study = load_study(ROOT, "detection")
     study.content["tasks"]["coco"] = {"kind": "masks", "configuration": "cascade-fpn"}
     with pytest.raises(InputError, match=r"cascade-fpn has a cascade of box heads, .* take engine: detectron2"):
         task_settings(study, "coco")
@@ -54,7 +54,7 @@ def test_detectron2_builds_each_of_them_which_takes_one_step(tmp_path):
     )
     from annulus_lab.studies.detection import detectron2_engine as engine
 
-    scenes, study = {}, study_of(ROOT, "detection")
+    scenes, study = {}, load_study(ROOT, "detection")
     for kind in ("masks", "keypoints"):
         (tmp_path / kind).mkdir()
         scenes[kind] = rectangles(tmp_path / kind, kind)

@@ -1,4 +1,4 @@
-"""Schedules of detectors: the papers' own, and what another batch makes of them."""
+"""Schedules of detectors: the papers' own, and their form for another batch size."""
 
 import pytest
 from detector_cases import detector_params, training_params

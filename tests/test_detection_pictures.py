@@ -1,9 +1,9 @@
-"""The picture grid: what is drawn where, and what is not."""
+"""The picture grid: masks, boxes, names, limbs and detections in their places."""
 
 from dataclasses import replace
 
 import numpy as np
-from detection_cases import SIDE, annotated, boxed, found
+from detection_cases import SIDE, annotated, boxed, detect
 from PIL import Image
 
 from annulus.files.sheets import GAP
@@ -20,7 +20,7 @@ def on_black(folder, *objects, kind="masks", classes=2):
 
 
 def at(image, x, y):
-    """The colour at a place of the file."""
+    """Colour of the drawing at a pixel of the file."""
     return image.getpixel((round(x * TILE / SIDE), round(y * TILE / SIDE)))
 
 
@@ -40,7 +40,7 @@ def test_a_mask_is_tinted_and_its_box_drawn_in_the_colour_of_the_category_and_it
 
 def test_the_truth_stands_above_the_best_detections_as_many_as_there_are_objects(tmp_path):
     truth = on_black(tmp_path, boxed(20, 30, 40, 50))
-    both = [found(70, 30, 40, 50, score=0.1), found(20, 30, 40, 50, score=0.2)]
+    both = [detect(70, 30, 40, 50, score=0.1), detect(20, 30, 40, 50, score=0.2)]
     image = grid(truth, {"ring": [], "ir": both})
     left = image.width - TILE - GAP
     tops = [GAP + row * (TILE + GAP) for row in range(3)]
@@ -52,7 +52,7 @@ def test_the_truth_stands_above_the_best_detections_as_many_as_there_are_objects
 
 def test_limbs_join_labelled_points_only_and_of_detections_all(tmp_path):
     points = np.zeros((17, 3))
-    for name, y, visible in (("shoulder", 20, 2), ("elbow", 60, 1), ("wrist", 100, 0)):  # seen, hidden, not labelled
+    for name, y, visible in (("shoulder", 20, 2), ("elbow", 60, 1), ("wrist", 100, 0)):  # visible, hidden, not labelled
         points[PERSON.index(f"left_{name}")] = (60, y, visible)
     one = replace(boxed(10, 10, 100, 100), segmentation=None, keypoints=tuple(points.ravel().tolist()))
     truth = on_black(tmp_path, one, kind="keypoints", classes=1)

@@ -1,4 +1,4 @@
-"""Readers of COCO, VOC and LVIS: what they read, and each sentence that refuses a file."""
+"""Readers of COCO, VOC and LVIS: their results, and each sentence that refuses a file."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from annulus_lab.studies.detection.samples import read_image
 from annulus_lab.studies.detection.splits import read_splits
 from annulus_lab.studies.detection.voc import read_voc
 
-# One annotated picture of each format, to be spoiled one way at a time.
+# One annotated picture of each format; a test spoils it in one way.
 OBJECT = {"id": 7, "image_id": 5, "category_id": 3, "bbox": [2, 3, 10, 10], "area": 90, "iscrowd": 0}
 COCO = {
     "images": {"id": 5, "file_name": "a.png", "width": 40, "height": 30},
@@ -34,7 +34,7 @@ XML = """<annotation><filename>1.png</filename><size><width>40</width><height>30
 
 
 def records(*changes: dict) -> dict:
-    """A file of COCO in which some entries of the only image, annotation and category are others, or none (...)."""
+    """A COCO file with one image, annotation and category, in which some entries are replaced, or removed (...)."""
     content = {}
     for part, record in COCO.items():
         for change in changes:
@@ -52,8 +52,8 @@ def read(root: Path, content: object, kind: str = "masks", drop_empty: bool = Fa
     return read_lvis(path, root, drop_empty) if kind == "lvis" else read_coco(path, folder, kind, drop_empty)
 
 
-def voc(root: Path, xml: str = XML, listed: str = "1\n", drop_empty: bool = False):
-    for path, text in (("Annotations/1.xml", xml), ("ImageSets/Main/test.txt", listed), ("JPEGImages/1.png", "")):
+def voc(root: Path, xml: str = XML, image_set: str = "1\n", drop_empty: bool = False):
+    for path, text in (("Annotations/1.xml", xml), ("ImageSets/Main/test.txt", image_set), ("JPEGImages/1.png", "")):
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_bytes(text.encode("utf-8", "surrogateescape"))
     Image.new("RGB", (40, 30)).save(root / "JPEGImages/1.png")
@@ -150,7 +150,7 @@ def test_an_image_on_its_side_is_as_large_as_it_is_once_turned_and_detectors_see
     (picture,) = read(tmp_path, records({"images": {"width": 30, "height": 40}}), exif=exif).pictures
     assert picture.width == 30
     pixels = Image.new("RGB", (40, 30))
-    pixels.paste((255, 0, 0), (0, 0, 40, 15))  # its upper half, which is the right one once turned
+    pixels.paste((255, 0, 0), (0, 0, 40, 15))  # its upper half, which the turn moves to the right
     pixels.save(picture.file, exif=exif)
     red = read_image(picture)[0]
     assert red.shape == (40, 30)
@@ -207,7 +207,7 @@ def test_a_bad_value_is_refused_with_its_file_its_entry_and_its_key(kind, part, 
 
 
 def test_what_files_of_coco_have_is_read(tmp_path):
-    """Boxes rounded out of the picture, two points beside a polygon, run lengths, an eight, points that are unseen."""
+    """Boxes rounded out of the picture, two points beside a polygon, run lengths, an eight, points without a label."""
     cut = read(tmp_path, records({"annotations": {"bbox": [2, 3, 38.01, 27.01]}}))
     assert cut.pictures[0].instances[0].box == (2, 3, 38.01, 27.01)
     for shape, pixels in (
@@ -240,19 +240,19 @@ def test_ids_are_whole_numbers_of_64_bits(part, number, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "why"),
+    ("content", "reason"),
     [
         ("[" * 10**5, "recursion"),
         ("FIFO", "a pipe or a device"),
         (records({"annotations": {"area": 9}}) | {"images": []}, "no image"),
     ],
 )
-def test_deep_files_pipes_and_files_without_images_are_a_sentence(content, why, tmp_path):
+def test_deep_files_pipes_and_files_without_images_are_a_sentence(content, reason, tmp_path):
     path = tmp_path / "some.json"
     os.mkfifo(path) if content == "FIFO" else path.write_text(
         content if isinstance(content, str) else json.dumps(content)
     )
-    with pytest.raises(InputError, match=f"some.json [^\n]*{why}[^\n]*; fetch it again"):
+    with pytest.raises(InputError, match=f"some.json [^\n]*{reason}[^\n]*; fetch it again"):
         read_coco(path, tmp_path, "boxes", False)
 
 
@@ -274,9 +274,9 @@ def test_a_voc_box_from_the_first_to_the_tenth_pixel_is_ten_wide_and_categories_
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"listed": "1\n2\n"}, "2.xml is missing or no whole XML file"),
-        ({"listed": "1\n1\n"}, r"test.txt lists 1 image \(1\) twice; correct it"),
-        ({"listed": ""}, "test.txt lists no image"),
+        ({"image_set": "1\n2\n"}, "2.xml is missing or no whole XML file"),
+        ({"image_set": "1\n1\n"}, r"test.txt lists 1 image \(1\) twice; correct it"),
+        ({"image_set": ""}, "test.txt lists no image"),
         ({"xml": XML[:-9]}, "1.xml is missing or no whole XML file .*; fetch it again"),
         ({"xml": XML.replace("<xmax>10</xmax>", "")}, "1.xml has no bndbox/xmax; expected an annotation file of VOC"),
         ({"xml": XML.replace(">30</ymax>", ">x</ymax>")}, "has 'x' as bndbox/ymax; expected a whole number of pixels"),
@@ -290,7 +290,7 @@ def test_a_voc_box_from_the_first_to_the_tenth_pixel_is_ten_wide_and_categories_
             for edge in ("42", "1e308")
         ),
         ({"xml": '<?xml version="1.0" encoding="xyz"?>' + XML}, "1.xml is missing or no whole XML file .*xyz"),
-        ({"listed": "\udce9\n"}, r"test.txt cannot be read \('utf-8' codec .*; .* needs JPEGImages"),
+        ({"image_set": "\udce9\n"}, r"test.txt cannot be read \('utf-8' codec .*; .* needs JPEGImages"),
         ({"xml": XML.replace("<width>40", "<width>44")}, "40 x 30 pixels where 44 x 30 are annotated"),
     ],
 )

@@ -1,4 +1,4 @@
-"""RoIAlign in its aligned form, beside a plain reference and torchvision's own operator, and what masks learn by it."""
+"""RoIAlign in its aligned form, beside a plain reference and torchvision's own operator; targets of masks."""
 
 import math
 
@@ -16,13 +16,13 @@ from annulus_lab.studies.detection.torchvision_engine import build_detector
 
 
 def boxes_on(size: float, generator: torch.Generator) -> torch.Tensor:
-    """Boxes of images that have `size` pixels a side: many, and those at the edges of what is defined."""
+    """Boxes of images with `size` pixels a side: many random ones, and edge cases."""
     corners = torch.rand(40, 2, 2, generator=generator, dtype=torch.float64).sort(dim=1).values * size
     odd = [
         [0.0, 0.0, size, size],
         [-30.0, -5.0, 4.0, 9.0],  # samples up to one place before the first one count, others do not
         [size - 3, size - 3, size + 40, size + 9],
-        [7.0, 7.0, 7.0, 7.0],  # of no area
+        [7.0, 7.0, 7.0, 7.0],  # without area
     ]
     return torch.cat([corners.flatten(1), torch.tensor(odd, dtype=torch.float64)])
 
@@ -47,7 +47,7 @@ def plain(plane, box, bins, scale):
 
 @pytest.mark.parametrize("learns", [True, False])
 def test_a_box_on_a_ramp_of_columns_holds_what_detectron2_reads(learns):
-    """From 8 to 40 pixels at stride 4: the middles of its halves lie 4 and 8 places from the edge of the map."""
+    """The box is 8 to 40 pixels at stride 4: the middles of its halves lie 4 and 8 places from the edge of the map."""
     ramp = torch.arange(16.0).expand(1, 1, 16, 16).clone().requires_grad_(learns)
     box = torch.tensor([[8.0, 8.0, 40.0, 40.0]])
     pooled = aligned(ramp, torch.cat([torch.zeros(1, 1), box], dim=1), 2, 1 / 4)
@@ -59,15 +59,15 @@ def test_a_box_on_a_ramp_of_columns_holds_what_detectron2_reads(learns):
 def test_maps_and_gradients_are_those_of_torchvisions_operator_and_of_a_plain_reference(bins, scale, sides, generator):
     maps = torch.randn(3, 4, *sides, generator=generator, dtype=torch.float64, requires_grad=True)
     boxes = boxes_on(56, generator)
-    images = torch.randint(0, 2, (len(boxes), 1), generator=generator)  # none of the third
+    images = torch.randint(0, 2, (len(boxes), 1), generator=generator)  # no box in the third image
     rois = torch.cat([images, boxes], dim=1)
-    found, expected = aligned(maps, rois, bins, scale), roi_align(maps, rois, bins, scale, SAMPLES, aligned=True)
-    assert torch.equal(found, expected)
+    actual, expected = aligned(maps, rois, bins, scale), roi_align(maps, rois, bins, scale, SAMPLES, aligned=True)
+    assert torch.equal(actual, expected)
     for row in range(36, len(boxes)):
         reference = plain(maps[int(images[row])][0], boxes[row].tolist(), bins, scale)
-        torch.testing.assert_close(found[row, 0].float(), reference, rtol=1e-5, atol=1e-5)
-    upstream = torch.randn(found.shape, generator=generator, dtype=torch.float64)
-    mine, theirs = (torch.autograd.grad(pooled, maps, upstream)[0] for pooled in (found, expected))
+        torch.testing.assert_close(actual[row, 0].float(), reference, rtol=1e-5, atol=1e-5)
+    upstream = torch.randn(actual.shape, generator=generator, dtype=torch.float64)
+    mine, theirs = (torch.autograd.grad(pooled, maps, upstream)[0] for pooled in (actual, expected))
     assert not mine[2].any()
     torch.testing.assert_close(mine, theirs, rtol=1e-12, atol=1e-12)
 
@@ -87,9 +87,9 @@ def test_a_pyramid_is_read_at_the_level_of_each_box(generator):
             for row, level in enumerate(levels)
         ]
     )
-    found = Pool((16, 32, 64), 5)(maps, boxes, [(1024, 1024), (1024, 1024)])
-    assert torch.equal(found, expected)
-    gradients = [torch.autograd.grad(pooled.square().sum(), list(maps.values())) for pooled in (found, expected)]
+    actual = Pool((16, 32, 64), 5)(maps, boxes, [(1024, 1024), (1024, 1024)])
+    assert torch.equal(actual, expected)
+    gradients = [torch.autograd.grad(pooled.square().sum(), list(maps.values())) for pooled in (actual, expected)]
     torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-4)
     assert all(one.any() for one in gradients[0])
 
@@ -107,21 +107,21 @@ def test_a_mask_to_learn_is_cut_at_its_own_place_and_pasted_where_it_was(generat
     cut = masks_in_boxes(bar, torch.tensor([0]), torch.tensor([[2.0, 2.0, 10.0, 10.0]]), 4)
     assert cut[0].tolist() == [[0, 1, 1, 0]] * 4
     middle, places = torch.arange(96) + 0.5, torch.tensor([0])
-    moved = []
+    centres = []
     for x, y, wide, high in (torch.rand(60, 4, generator=generator) * 30 + 15).tolist():
         disc = ((middle - x - 16) / wide) ** 2 + ((middle[:, None] - y - 16) / high) ** 2 < 0.25
         box = torch.tensor([[x - wide / 2, y - high / 2, x + wide / 2, y + high / 2]]) + 16
         again = (
             paste_masks_in_image(masks_in_boxes(disc[None].byte(), places, box, 14)[None], box, (96, 96))[0, 0] > 0.5
         )
-        moved.append([(each.nonzero()[:, 1].float().mean()).item() for each in (again, disc)])
-    again, true = torch.tensor(moved).mean(dim=0).tolist()
+        centres.append([(each.nonzero()[:, 1].float().mean()).item() for each in (again, disc)])
+    again, true = torch.tensor(centres).mean(dim=0).tolist()
     assert again == pytest.approx(true, abs=0.1), "torchvision's own targets move it by 0.4 pixels"
 
 
 @pytest.mark.parametrize("neck", ["fpn", "c4"])
 def test_heads_learn_what_torchvisions_learn_where_half_a_pixel_changes_nothing(neck, tmp_path):
-    """Masks of whole pictures are whole in every box; of others only the loss of the masks differs."""
+    """A mask of the whole picture is whole in every box; for other masks only the mask loss differs."""
     scenes = rectangles(tmp_path)
     anchors = {"anchors": [8, 16]} if neck == "c4" else {}
     detector = build_detector(encoder(), scenes, detector_params(outputs="masks", neck=neck, **anchors), 0).train()

@@ -1,4 +1,4 @@
-"""Generated scenes: what can be seen of each thing, and the formats in which they are written and read again."""
+"""Generated scenes: the visible share of each thing, and the formats that are written and read again."""
 
 import hashlib
 import json
@@ -49,12 +49,12 @@ def test_scenes_are_the_same_pixels_everywhere():
 def test_a_scene_has_one_to_so_many_things_that_share_no_pixel_and_are_seen_well(persons):
     assert {len(scene.things) for scene in scenes(persons)} == {1, 2, 3, 4}
     assert all(np.sum([thing.mask for thing in scene.things], axis=0).max() <= 1 for scene in scenes(persons))
-    seen = [thing.seen for _, thing in things(persons)]
-    assert LEAST_SEEN <= min(seen) < max(seen) == 100, "some hide others"
+    shares = [thing.seen for _, thing in things(persons)]
+    assert LEAST_SEEN <= min(shares) < max(shares) == 100, "some hide others"
 
 
 def test_an_object_has_the_colour_and_the_outline_of_its_class():
-    """The strongest channel of the pixels inside, and the share of its box: a disc pi / 4, a star less."""
+    """The strongest channel inside shows the colour, the share of the box the outline: a disc pi / 4, a star less."""
     strongest = {"red": {0}, "lime": {0, 1}, "green": {1}, "blue": {1, 2}, "purple": {0, 2}}
     for scene, thing in things(persons=False):
         hue = KINDS_OF_OBJECTS[thing.label].split("-")[0]
@@ -64,27 +64,27 @@ def test_an_object_has_the_colour_and_the_outline_of_its_class():
         x, y, width, height = bounding_box(thing.mask)
         if thing.seen == 100 and min(x, y) > 0 and max(x + width, y + height) < 96:
             shares[list(OUTLINES)[thing.label % 5]].append(thing.mask.sum() / (width * height))
-    means = {outline: np.mean(found) for outline, found in shares.items()}
+    means = {outline: np.mean(values) for outline, values in shares.items()}
     assert means["disc"] == pytest.approx(np.pi / 4, abs=0.03)
     assert means["ring"] == pytest.approx(np.pi / 4 * (1 - 0.55**2), abs=0.04)
     assert means["star"] < means["triangle"] < means["disc"]
 
 
 def test_keypoints_are_0_outside_and_1_behind_another_and_lie_on_the_person_where_they_are_seen():
-    seen = Counter()
+    counts = Counter()
     for scene, thing in things(persons=True):
         before = np.zeros((64, 64), bool)
         for other in scene.things[: [one is thing for one in scene.things].index(True)]:
             before |= other.mask
         for name, (x, y, visible) in zip(PERSON, np.reshape(thing.keypoints, (17, 3)).tolist(), strict=True):
-            seen[name, visible] += 1
+            counts[name, visible] += 1
             near = slice(max(int(y) - 1, 0), int(y) + 2), slice(max(int(x) - 1, 0), int(x) + 2)
             if visible:
                 assert (before if visible == 1 else thing.mask)[near].any(), (name, visible)
             else:
                 assert (x, y) == (0, 0)
-    assert {visible for name, visible in seen if name == "left_wrist"} == {0, 1, 2}
-    assert seen["nose", 0] > seen["left_ear", 0], "from behind a person has ears, but no nose"
+    assert {visible for name, visible in counts if name == "left_wrist"} == {0, 1, 2}
+    assert counts["nose", 0] > counts["left_ear", 0], "from behind a person has ears, but no nose"
 
 
 def test_a_person_seen_from_the_front_has_the_left_side_at_the_right_of_the_picture():
@@ -142,8 +142,8 @@ def test_what_is_read_is_what_was_drawn(kind, tmp_path):
 
 
 def test_other_seeds_draw_other_scenes_and_test_pictures_are_not_those_of_training():
-    which = (("train", 0), ("val", 0), ("train", 1))
-    images = [next(iter(drawn("boxes", split, PARAMS, seed)))[1].image for split, seed in which]
+    cases = (("train", 0), ("val", 0), ("train", 1))
+    images = [next(iter(drawn("boxes", split, PARAMS, seed)))[1].image for split, seed in cases]
     assert len({image.tobytes() for image in images}) == 3
 
 
@@ -169,14 +169,14 @@ def test_a_federation_says_of_absent_categories_only_that_they_are_absent():
 
 
 def test_frequencies_are_counted_in_training_images_and_stand_in_both_files(tmp_path):
-    """Rare up to ten images, common up to a hundred."""
+    """A category is rare up to ten images and common up to a hundred."""
     assert "".join(map(lvis_frequency, (1, 10, 11, 100, 101))) == "rrccf"
     write_scenes(tmp_path, "lvis", replace(PARAMS, train=40), seed=0)
     files = [json.loads((tmp_path / f"annotations/lvis_v1_{split}.json").read_text()) for split in ("train", "val")]
     assert files[0]["categories"] == files[1]["categories"]
-    shown = Counter(category for _, category in {(o["image_id"], o["category_id"]) for o in files[0]["annotations"]})
+    images = Counter(category for _, category in {(o["image_id"], o["category_id"]) for o in files[0]["annotations"]})
     for category in files[0]["categories"]:
-        assert category["image_count"] == shown[category["id"]]
+        assert category["image_count"] == images[category["id"]]
         assert category["frequency"] == lvis_frequency(category["image_count"])
     assert {category["frequency"] for category in files[0]["categories"]} == {"r", "c"}
 

@@ -66,7 +66,7 @@ def named(settings, key):
 
 @pytest.fixture
 def tiny(tmp_path, monkeypatch):
-    """The study at scale tiny in an empty folder, its settings, its scenes, and an encoder as each variant's."""
+    """The study at scale tiny in an empty folder, its settings, its scenes, and encoders for each variant."""
     monkeypatch.chdir(tmp_path)
     text = (ROOT / "stages/detection/params.yaml").read_text().replace("scale: demo", "scale: tiny", 1)
     own = beside_transfer(tmp_path)
@@ -83,33 +83,33 @@ def tiny(tmp_path, monkeypatch):
 
 def test_the_numbers_are_those_of_all_pictures_and_draws_are_shared(tiny, tmp_path):
     settings = tiny[0] | {"scenes": tmp_path / "scenes", "encoder": tmp_path / f"main/{SEED}.safetensors"}
-    found, again = (evaluate_segmentation(settings, ("main", SEED)) for _ in range(2))
+    first, again = (evaluate_segmentation(settings, ("main", SEED)) for _ in range(2))
     assert all(
-        torch.equal(torch.as_tensor(found[name]), torch.as_tensor(again[name])) for name in ("loss", "predicted")
+        torch.equal(torch.as_tensor(first[name]), torch.as_tensor(again[name])) for name in ("loss", "predicted")
     )
-    assert set(found["ap"]) == {"mean_iou_percent", "pixel_accuracy_percent"}
-    for name, value in found["ap"].items():
-        draws = found["resampled"][name]
+    assert set(first["ap"]) == {"mean_iou_percent", "pixel_accuracy_percent"}
+    for name, value in first["ap"].items():
+        draws = first["resampled"][name]
         assert (draws[0], len(draws)) == (pytest.approx(value), 101)
         assert np.std(draws[1:]) > 0
     _, test = read_splits(tmp_path / "scenes", "masks", False)
-    masks = semantic(test, settings["segments"]["side"]).masks[: len(found["predicted"])]
-    assert found["predicted"].shape == masks.shape
+    masks = semantic(test, settings["segments"]["side"]).masks[: len(first["predicted"])]
+    assert first["predicted"].shape == masks.shape
 
 
 def test_stage_and_table(tiny, tmp_path):
     settings, table = tiny
     paths = {name: tmp_path / name for name in ("scenes", "main", "uniform", "untrained")}
-    drawn = tmp_path / "segments.png"
+    grid = tmp_path / "segments.png"
     (tmp_path / "scenes/scenes.json").write_text('{"root": null}')
-    results = script("stages/detection/segments.py").main(settings, Namespace(**paths, pictures=drawn))
+    results = script("stages/detection/segments.py").main(settings, Namespace(**paths, pictures=grid))
     numbers = results.metrics
     assert numbers["main_mean_iou_percent"] == pytest.approx(
         np.mean([numbers[f"main_{seed}_mean_iou_percent"] for seed in settings["seeds"]])
     )
     gain = numbers["main_mean_iou_percent"] - numbers["untrained_mean_iou_percent"]
     assert numbers["main_over_untrained_mean_iou_percent"] == pytest.approx(gain)
-    assert Image.open(drawn).width > 6 * 160
+    assert Image.open(grid).width > 6 * 160
     assert table["tasks"][-1] == "segments"
 
 
@@ -117,18 +117,18 @@ def test_a_stage_that_goes_on_with_another_seed_or_encoder_keeps_the_rest(tiny, 
     (tmp_path / "scenes/scenes.json").write_text('{"root": null}')
     folders = {name: tmp_path / name for name in ("main", "uniform", "untrained")}
 
-    def kept(*seeds: int) -> set[Path]:
+    def checkpoint_folders(*seeds: int) -> set[Path]:
         settings = tiny[0] | {"seeds": list(seeds)}
         _, _, tasks = run_encoders("segments", settings, tmp_path / "scenes", folders, named)
         return {checkpoint.folder for checkpoint in tasks.checkpoints}
 
-    one, both = kept(SEED), kept(SEED, SEED + 1)
+    one, both = checkpoint_folders(SEED), checkpoint_folders(SEED, SEED + 1)
     assert one < both
     weights = tmp_path / f"untrained/{SEED}.safetensors"
     before = weights.read_bytes()
     save_encoder(encoder(seed=2, mean=(0.1, 0.2, 0.3)), weights)
     assert weights.read_bytes() == before, "of other images, with their statistics beside"
-    assert len(kept(SEED, SEED + 1) & both) == 5
+    assert len(checkpoint_folders(SEED, SEED + 1) & both) == 5
 
 
 def test_a_task_without_masks_is_refused(tmp_path):

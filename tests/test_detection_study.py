@@ -1,4 +1,4 @@
-"""The study of detection: configurations as the papers have them, known runs, and all tasks at scale tiny."""
+"""The study of detection: the papers' configurations, known runs, and all tasks at scale tiny."""
 
 import itertools
 from argparse import Namespace
@@ -39,11 +39,11 @@ TRAINED = {
 
 @pytest.fixture
 def study(tmp_path, monkeypatch):
-    """The study's params.yaml with some values changed, by keys such as tasks__coco; beside that of transfer."""
+    """Function that changes the study's params.yaml, beside transfer's, by keys such as tasks__coco."""
     monkeypatch.chdir(tmp_path)
     own = beside_transfer(tmp_path)
 
-    def changed(**changes):
+    def change(**changes):
         content = read_yaml(PARAMS)
         for key, value in changes.items():
             place, (*sections, last) = content, key.split("__")
@@ -53,7 +53,7 @@ def study(tmp_path, monkeypatch):
         own.write_text(yaml.safe_dump(content))
         return MainStudy(stated_params(tmp_path / "root.yaml"), own)
 
-    return changed
+    return change
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_an_unknown_engine_is_refused_with_the_nearest(monkeypatch):
 
 
 def runs(values, resampled=True):
-    """Runs of some seeds whose number on each of 30 draws differs from its own by what all runs share, +-1."""
+    """Runs of some seeds whose numbers on each of 30 draws differ from their own by +-1, the same in all runs."""
     draws = {seed: [value, *(value + np.resize([1.0, -1.0], 30))] for seed, value in enumerate(values)}
     return {
         seed: {"ap": {"box_ap_percent": one[0]}, "resampled": {"box_ap_percent": one} if resampled else {}, "loss": 1.0}
@@ -135,9 +135,9 @@ def test_a_gain_is_paired_by_seed_and_by_draw_of_the_pictures():
 
 
 def test_the_table_has_a_row_for_each_number_and_variant_with_its_gains():
-    found = {"main": runs([20.0, 26.0]), "uniform": runs([12.0, 18.0]), "untrained": runs([11.0, 17.5])}
+    variants = {"main": runs([20.0, 26.0]), "uniform": runs([12.0, 18.0]), "untrained": runs([11.0, 17.5])}
     own = {"configuration": "c", "engine": "torchvision", "scale": "tiny", "seeds": 2}
-    table = list(rows({"coco": own | metrics_row(found)}, TRAINED))
+    table = list(rows({"coco": own | metrics_row(variants)}, TRAINED))
     names = ("number", "variant", "algorithm", "ap_percent", "over_untrained_percent", "over_uniform_percent")
     assert [tuple(row[name] for name in names) for row in table] == [
         ("box_ap", "main", "IRing", 23.0, 8.75, 8.0),
@@ -147,8 +147,8 @@ def test_the_table_has_a_row_for_each_number_and_variant_with_its_gains():
     assert (table[0]["over_uniform_verdict"], table[0]["cell"]) == ("better", "coco box_ap")
 
 
-def prepared(study, task, folder):
-    """What a task's stage reads, at scale tiny, with scenes and an encoder in this folder."""
+def prepare(study, task, folder):
+    """Settings of a task's stage at scale tiny, with scenes and an encoder in this folder."""
     tiny = study(scale="tiny")
     settings = task_settings(tiny, task)
     write_scenes(folder / "scenes", settings["kind"], tiny.section("drawn", SceneParams), 0)
@@ -159,15 +159,15 @@ def prepared(study, task, folder):
 
 @pytest.mark.parametrize("task", ["coco", *(pytest.param(task, marks=pytest.mark.slow) for task in list(NUMBERS)[1:])])
 def test_a_task_runs_from_files_to_numbers(task, study, tmp_path, monkeypatch):
-    settings, edits = prepared(study, task, tmp_path), itertools.count()
+    settings, edits = prepare(study, task, tmp_path), itertools.count()
     with monkeypatch.context() as patch:
         patch.setattr(transfer, "hash_code", lambda module: {"edited": str(next(edits))})
         state, later = (transfer.detector_state(settings, ("main", 0)).folder for _ in range(2))
     assert state == later, "an edit while tasks wait for a worker changes no state"
-    found = evaluate_detector(settings, ("main", 0))
-    assert f"{NUMBERS[task]}_ap_percent" in found["ap"]
-    assert all(0 <= value <= 100 for value in found["ap"].values())
-    assert found["resampled"]["box_ap_percent"][0] == pytest.approx(found["ap"]["box_ap_percent"])
+    results = evaluate_detector(settings, ("main", 0))
+    assert f"{NUMBERS[task]}_ap_percent" in results["ap"]
+    assert all(0 <= value <= 100 for value in results["ap"].values())
+    assert results["resampled"]["box_ap_percent"][0] == pytest.approx(results["ap"]["box_ap_percent"])
     assert not list(tmp_path.glob(".annulus/checkpoints/*/*"))
     if task == "coco":
         with monkeypatch.context() as patch:
@@ -176,22 +176,22 @@ def test_a_task_runs_from_files_to_numbers(task, study, tmp_path, monkeypatch):
             with pytest.raises(ZeroDivisionError):
                 evaluate_detector(settings, ("main", 0))
         assert list(tmp_path.glob(".annulus/checkpoints/*/*/*.pt")), "what is trained stays until it is measured"
-        assert evaluate_detector(settings, ("main", 0)) == found
+        assert evaluate_detector(settings, ("main", 0)) == results
         (tmp_path / "main/0.safetensors").write_text("no encoder")
         with pytest.raises(InputError, match=r"0.safetensors or its JSON is missing or not an encoder of annulus"):
             evaluate_detector(settings, ("main", 0))
 
 
 def test_a_seed_without_encoders_is_refused_before_any_encoder_is_trained(study, tmp_path):
-    of_transfer = tmp_path / "stages/transfer/params.yaml"
-    of_transfer.write_text(of_transfer.read_text().replace("- 52\n- 53\n", "", 1))
+    transfer_params = tmp_path / "stages/transfer/params.yaml"
+    transfer_params.write_text(transfer_params.read_text().replace("- 52\n- 53\n", "", 1))
     sentence = r"detection/params\.yaml: seeds: .*transfer/params\.yaml has no encoder of \[52, 53\]; .* \[50, 51, 54\]"
     with pytest.raises(InputError, match=sentence):
         script("stages/detection/settings.py").main(study())
 
 
 def test_scenes_and_table_as_stages(study, tmp_path):
-    """What the scripts write is what the next one reads; a folder of the user's stands in for drawn scenes."""
+    """Each script reads the files of the one before it; a user's folder replaces drawn scenes."""
     files = script("stages/detection/settings.py").main(study(scale="tiny"))
     further = {f"further/{one['name']}" for one in read_yaml(PARAMS)["encoders"]}
     own = {f"{kind}/{task}" for kind in ("tasks", "scenes") for task in NUMBERS}

@@ -1,4 +1,4 @@
-"""The engine of torchvision: what learns and what does not, the same bits again, and targets that are kept right."""
+"""The engine of torchvision: trained and frozen weights, the same bits again, and correct targets."""
 
 from dataclasses import replace
 
@@ -34,7 +34,7 @@ def scenes(tmp_path_factory):
     return rectangles(tmp_path_factory.mktemp("masks"))
 
 
-def trained(scenes, params=None, seed=0, checkpoint=None, **training):
+def train(scenes, params=None, seed=0, checkpoint=None, **training):
     params = params or detector_params()
     return train_detector(encoder(), scenes, params, training_params(**training), seed, checkpoint)
 
@@ -52,7 +52,7 @@ def test_a_frozen_backbone_keeps_weights_and_statistics_and_only_that(neck, froz
 
 
 def test_the_last_stage_of_c4_sees_boxes_alone(scenes):
-    """Statistics of batch normalisation of whole images would be mixed into those of boxes."""
+    """Otherwise batch normalisation would mix statistics of whole images into the boxes' statistics."""
     detector = build_detector(encoder(), scenes, detector_params(neck="c4", frozen=False), 0).train()
     detector.losses(Reader(detector, scenes, 0).batch([0, 1], step=0))
     counts = [
@@ -65,10 +65,10 @@ def test_the_last_stage_of_c4_sees_boxes_alone(scenes):
 def test_the_same_seed_gives_the_same_bits_and_leaves_torchs_generator_alone(scenes):
     torch.manual_seed(5)
     before = torch.get_rng_state()
-    found = [trained(scenes, detector_params(outputs="masks"), seed) for seed in (0, 0, 1)]
+    runs = [train(scenes, detector_params(outputs="masks"), seed) for seed in (0, 0, 1)]
     assert torch.equal(torch.get_rng_state(), before)
-    assert found[0][1] == found[1][1] != found[2][1]
-    torch.testing.assert_close(found[0][0].state_dict(), found[1][0].state_dict(), rtol=0, atol=0)
+    assert runs[0][1] == runs[1][1] != runs[2][1]
+    torch.testing.assert_close(runs[0][0].state_dict(), runs[1][0].state_dict(), rtol=0, atol=0)
 
 
 def test_weights_and_biases_decay_and_those_of_batch_normalisation_do_not():
@@ -103,7 +103,7 @@ def test_proposals_and_heads_have_the_papers_thresholds_and_shares_and_the_state
 
 
 def test_anchors_lie_a_stride_apart_on_every_map(scenes):
-    """The coarsest map halves one of 5 x 5 to 3 x 3: 40 pixels over 3 places would be 13, and the stride is 16."""
+    """The coarsest map halves 5 x 5 to 3 x 3: its stride is 16, while 40 pixels over 3 places would give 13."""
     detector = build_detector(encoder(), scenes, detector_params(shorter=[40], shorter_test=40), 0).eval()
     read = detector.read(read_sample(scenes.pictures[0], category_labels(scenes), "boxes"))
     maps, images = detector._maps([read])
@@ -122,15 +122,15 @@ def test_a_killed_run_goes_on_at_the_same_bits(frozen, scenes, tmp_path, monkeyp
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(fitting, "SAVE_EVERY", 3)
     params, path = detector_params(frozen=frozen), tmp_path / "state.pt"
-    whole, loss = trained(scenes, params)
+    whole, loss = train(scenes, params)
     with Checkpoint("detection", {"piece": 0}) as checkpoint:
         monkeypatch.setattr(checkpoint, "save", lambda state: torch.save(state, path))
-        trained(scenes, params, checkpoint=checkpoint)
-        kept = torch.load(path)
-        assert kept["step"] == 3
-        assert any(name.startswith("levels") for name in kept["network"]) != frozen
-        monkeypatch.setattr(checkpoint, "load", lambda: kept)
-        again, loss_again = trained(scenes, params, checkpoint=checkpoint)
+        train(scenes, params, checkpoint=checkpoint)
+        state = torch.load(path)
+        assert state["step"] == 3
+        assert any(name.startswith("levels") for name in state["network"]) != frozen
+        monkeypatch.setattr(checkpoint, "load", lambda: state)
+        again, loss_again = train(scenes, params, checkpoint=checkpoint)
     assert loss_again == loss
     torch.testing.assert_close(again.state_dict(), whole.state_dict(), rtol=0, atol=0)
 
@@ -152,13 +152,13 @@ def test_kept_maps_are_those_of_the_network_and_are_made_once_of_images_that_alw
 def test_half_of_the_training_pictures_are_mirrored_where_asked_and_none_elsewhere(flip, scenes, monkeypatch):
     detector = build_detector(encoder(), scenes, detector_params(flip=flip, frozen=False), 0)
     monkeypatch.setattr(detector, "read", lambda sample: DetectorInput([sample.image], (SIDE, SIDE), sample.target))
-    reader, turned = Reader(detector, scenes, 0), 0
+    reader, flips = Reader(detector, scenes, 0), 0
     plain = read_sample(reader.pictures[0], reader.labels, "boxes")
     for read in reader.batch([0] * 400, step=3):
         expected = plain if torch.equal(read.maps[0], plain.image) else mirrored(plain, None)
         assert torch.equal(read.target["boxes"], expected.target["boxes"])
-        turned += expected is not plain
-    assert 160 < turned < 240 if flip else turned == 0  # four standard deviations
+        flips += expected is not plain
+    assert 160 < flips < 240 if flip else flips == 0  # four standard deviations
 
 
 def test_targets_are_the_annotations(scenes):
@@ -176,50 +176,50 @@ def test_a_mirrored_picture_has_mirrored_targets(scenes, people):
     masks = read_sample(scenes.pictures[0], category_labels(scenes), "masks")
     assert torch.equal(mirrored(masks, None).target["masks"], masks.target["masks"].flip(-1))
     sample = read_sample(people.pictures[0], category_labels(people), "keypoints")
-    turned = mirrored(sample, people.flip_pairs)
-    assert torch.equal(turned.image[:, :, 0], sample.image[:, :, -1])
-    for (left, top, right, bottom), box in zip(sample.target["boxes"], turned.target["boxes"], strict=True):
+    mirror = mirrored(sample, people.flip_pairs)
+    assert torch.equal(mirror.image[:, :, 0], sample.image[:, :, -1])
+    for (left, top, right, bottom), box in zip(sample.target["boxes"], mirror.target["boxes"], strict=True):
         assert box.tolist() == [SIDE - right, top, SIDE - left, bottom]
-    points, other = sample.target["keypoints"], turned.target["keypoints"]
+    points, other = sample.target["keypoints"], mirror.target["keypoints"]
     assert other[0, 1, 0] == SIDE - points[0, 2, 0], "the left eye was the right one"
     assert not other[0, 0].any(), "a point that is not labelled has no place"
     at = people.pictures[0].instances[0].keypoints
     torch.testing.assert_close(points[0, :, :2], torch.tensor(at).reshape(-1, 3)[:, :2] + 0.5)  # the middle of a pixel
     assert keypoint_pixels(points[0]) == pytest.approx(at)
-    labelled, twice = points[..., 2] > 0, mirrored(turned, people.flip_pairs).target
+    labelled, twice = points[..., 2] > 0, mirrored(mirror, people.flip_pairs).target
     torch.testing.assert_close(twice["keypoints"][labelled], points[labelled])
     assert torch.equal(twice["boxes"], sample.target["boxes"])
 
 
 def test_rare_categories_are_repeated(scenes):
-    seen = [{one.category for one in picture.instances} for picture in scenes.pictures]
-    shares = {category: sum(category in some for some in seen) / len(seen) for category in (3, 7)}
-    expected = [max((2 / shares[category]) ** 0.5 for category in some) for some in seen]
+    categories = [{one.category for one in picture.instances} for picture in scenes.pictures]
+    shares = {category: sum(category in some for some in categories) / len(categories) for category in (3, 7)}
+    expected = [max((2 / shares[category]) ** 0.5 for category in some) for some in categories]
     assert repeat_factors(scenes.pictures, 2.0) == pytest.approx(expected)
-    assert repeat_factors(scenes.pictures, 1e-9) == [1.0] * len(seen)
+    assert repeat_factors(scenes.pictures, 1e-9) == [1.0] * len(categories)
     endless = order([1.0, 2.5], seed=0)
-    shown = [next(endless) for _ in range(7000)]
-    assert shown.count(1) / shown.count(0) == pytest.approx(2.5, rel=0.02)
+    draws = [next(endless) for _ in range(7000)]
+    assert draws.count(1) / draws.count(0) == pytest.approx(2.5, rel=0.02)
 
 
 def test_boxes_of_an_image_of_another_size_are_in_the_pixels_of_the_file(scenes):
     params = detector_params(shorter_test=48, score_threshold=0.0, detections=1000)
-    found = detect(build_detector(encoder(), scenes, params, 0), scenes)
-    assert {one.picture for one in found} == {picture.id for picture in scenes.pictures}
-    assert 0.7 * SIDE < max(one.box[0] + one.box[2] for one in found) <= SIDE, "of 48 pixels it would be larger"
-    assert {one.category for one in found} <= {3, 7}
+    detections = detect(build_detector(encoder(), scenes, params, 0), scenes)
+    assert {one.picture for one in detections} == {picture.id for picture in scenes.pictures}
+    assert 0.7 * SIDE < max(one.box[0] + one.box[2] for one in detections) <= SIDE, "of 48 pixels it would be larger"
+    assert {one.category for one in detections} <= {3, 7}
 
 
 def test_a_detector_that_cannot_be_built_for_its_encoder_or_scenes_is_refused(scenes):
     with pytest.raises(InputError, match=r"\[8, 16\] for 3 levels .*strides 2, 4, 8\) and a smaller one; give 4 sizes"):
         build_detector(encoder(), scenes, detector_params(anchors=[8, 16]), 0)
     with pytest.raises(InputError, match="no training picture has an object with keypoints"):
-        trained(scenes, detector_params(outputs="keypoints"))
+        train(scenes, detector_params(outputs="keypoints"))
 
 
 def test_a_loss_that_is_no_number_stops_the_run(scenes):
     with pytest.raises(InputError, match=r"the loss is (nan|inf) at step \d+ \(.*loss_classifier.*lower training.lear"):
-        trained(scenes, learning_rate=1000.0, iterations=40)
+        train(scenes, learning_rate=1000.0, iterations=40)
 
 
 def test_an_image_that_is_not_as_annotated_is_refused(scenes):

@@ -1,4 +1,4 @@
-"""What the device computes in, whether twice the same, and whether compiled."""
+"""The device's precision, determinism and compilation, as environment variables set them."""
 
 import os
 import sys
@@ -16,8 +16,8 @@ on_a_cpu = pytest.mark.skipif(torch.cuda.is_available(), reason="here a GPU comp
 
 
 @pytest.fixture(autouse=True)
-def asked(monkeypatch):
-    """Sets ANNULUS_ variables, which are not set; torch's own settings are put back."""
+def set_variable(monkeypatch):
+    """Function that sets an ANNULUS_ variable; all are unset before. torch's own settings are restored."""
     for name in ("ANNULUS_PRECISION", "ANNULUS_DETERMINISTIC", "ANNULUS_COMPILE", "CUBLAS_WORKSPACE_CONFIG"):
         monkeypatch.delenv(name, raising=False)
     for name in ("deterministic", "benchmark"):
@@ -28,17 +28,17 @@ def asked(monkeypatch):
     torch.utils.deterministic.fill_uninitialized_memory = unwritten
 
 
-def test_a_cpu_computes_in_bfloat16_only_where_asked(asked):
+def test_a_cpu_computes_in_bfloat16_only_where_asked(set_variable):
     for dtype, words in ((torch.float32, "cpu"), (torch.bfloat16, "cpu bf16")):
         with autocast(CPU):
             assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == dtype
         assert described(CPU) == words
-        asked("PRECISION", "bf16")
+        set_variable("PRECISION", "bf16")
 
 
 @on_a_cpu
 @pytest.mark.parametrize(
-    ("setting", "value", "amx", "refused"),
+    ("setting", "value", "amx", "message"),
     [
         ("PRECISION", "bf16", False, "ANNULUS_PRECISION is bf16, and this processor has no AMX, .* unset it"),
         ("PRECISION", "half", True, "ANNULUS_PRECISION is 'half'; give float32 or bf16, or unset it"),
@@ -46,20 +46,22 @@ def test_a_cpu_computes_in_bfloat16_only_where_asked(asked):
         ("COMPILE", "on", True, "ANNULUS_COMPILE is 'on'; give no or yes or graphs, or unset it for no"),
     ],
 )
-def test_what_is_unknown_or_lacking_is_refused_before_work_starts(setting, value, amx, refused, asked, monkeypatch):
+def test_what_is_unknown_or_lacking_is_refused_before_work_starts(
+    setting, value, amx, message, set_variable, monkeypatch
+):
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: True)
-    asked("PRECISION", "bf16")
+    set_variable("PRECISION", "bf16")
     assert pick_device() == CPU
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
-    asked(setting, value)
-    with pytest.raises(InputError, match=refused):
+    set_variable(setting, value)
+    with pytest.raises(InputError, match=message):
         pick_device()
 
 
 @on_a_cpu
-def test_compiling_is_named_and_refused_where_there_is_no_compiler(asked, monkeypatch):
+def test_compiling_is_named_and_refused_where_there_is_no_compiler(set_variable, monkeypatch):
     monkeypatch.setenv("CXX", sys.executable)
-    asked("COMPILE", "graphs")
+    set_variable("COMPILE", "graphs")
     assert described(pick_device()) == "cpu compiled"
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(InputError, match="ANNULUS_COMPILE is graphs, and there is no compiler 'no-such-compiler'; ins"):
@@ -67,8 +69,8 @@ def test_compiling_is_named_and_refused_where_there_is_no_compiler(asked, monkey
 
 
 @pytest.mark.parametrize(("value", "words"), [("yes", "cuda deterministic"), ("no", "cuda")])
-def test_a_gpu_is_deterministic_only_where_asked(value, words, asked, monkeypatch):
-    asked("DETERMINISTIC", value)
+def test_a_gpu_is_deterministic_only_where_asked(value, words, set_variable, monkeypatch):
+    set_variable("DETERMINISTIC", value)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert pick_device() == GPU
     assert described(GPU) == words
@@ -94,8 +96,8 @@ def test_a_number_of_threads_holds_within_and_the_one_before_is_back_after_a_fai
 
 
 @on_a_cpu
-def test_on_a_cpu_the_switch_changes_nothing(asked):
-    asked("DETERMINISTIC", "yes")
+def test_on_a_cpu_the_switch_changes_nothing(set_variable):
+    set_variable("DETERMINISTIC", "yes")
     assert pick_device() == CPU
     assert described(CPU) == "cpu"
     assert not torch.are_deterministic_algorithms_enabled()

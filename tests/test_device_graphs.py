@@ -1,4 +1,4 @@
-"""A network replayed from CUDA graphs is the network. Where no GPU is, a replay computes again into the same memory."""
+"""Networks replayed from CUDA graphs equal the network. Without a GPU a replay computes again into the same memory."""
 
 from contextlib import nullcontext
 from copy import deepcopy
@@ -20,7 +20,7 @@ GPU = torch.device("cuda")
 
 
 class Recorder:
-    """`graphs.record` without a GPU; `passes` and `recorded` count what ran again and what was captured."""
+    """`graphs.record` without a GPU; `passes` counts replays of forward, `recorded` counts captures."""
 
     def __init__(self):
         self.recorded = self.passes = 0
@@ -28,33 +28,33 @@ class Recorder:
 
     def record(self, run, pool):
         self.recorded += 1
-        found = run() if pool is None else self.grads(*self.asked(run))
-        into = listed(found)
+        results = run() if pool is None else self.grads(*self.grad_arguments(run))
+        into = as_list(results)
         own, enabled = {"fresh": None}, torch.is_grad_enabled()
 
         def replay():
             self.passes += 1
             with torch.set_grad_enabled(enabled):
                 again = own["fresh"] = run()
-            for old, new in zip(into, listed(again), strict=True):
+            for old, new in zip(into, as_list(again), strict=True):
                 old.data.copy_(new.detach())
 
         def replay_backward():
-            _, learning, given = self.asked(run)
-            for old, new in zip(into, self.grads(pool["fresh"], learning, given), strict=True):
+            _, learning, upstream = self.grad_arguments(run)
+            for old, new in zip(into, self.grads(pool["fresh"], learning, upstream), strict=True):
                 if old is not None:
                     old.copy_(new)
 
-        return found, (replay if pool is None else replay_backward), own
+        return results, (replay if pool is None else replay_backward), own
 
-    def asked(self, run):
-        """Arguments of the `torch.autograd.grad` that a run calls."""
-        with mock.patch.object(torch.autograd, "grad", lambda *given, allow_unused: given):
+    def grad_arguments(self, run):
+        """Arguments of the call of `torch.autograd.grad` in a run."""
+        with mock.patch.object(torch.autograd, "grad", lambda *upstream, allow_unused: upstream):
             return run()
 
-    def grads(self, results, learning, given):
-        asked = [each for each in listed(results) if each.requires_grad]
-        return self.grad(asked, learning, given, allow_unused=True)
+    def grads(self, results, learning, upstream):
+        leaves = [each for each in as_list(results) if each.requires_grad]
+        return self.grad(leaves, learning, upstream, allow_unused=True)
 
 
 class Casts(TorchDispatchMode):
@@ -70,8 +70,8 @@ class Casts(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def listed(found):
-    return [found] if isinstance(found, torch.Tensor) else list(found)
+def as_list(tensors):
+    return [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
 
 
 @pytest.fixture
@@ -80,15 +80,15 @@ def recorder(monkeypatch):
     if REAL:
         yield None
         return
-    made = Recorder()
-    monkeypatch.setattr(graphs, "record", made.record)
+    fake = Recorder()
+    monkeypatch.setattr(graphs, "record", fake.record)
     monkeypatch.setattr(torch.cuda, "Stream", mock.MagicMock())
     monkeypatch.setattr(torch.cuda, "current_stream", mock.MagicMock())
     monkeypatch.setattr(torch.cuda, "stream", lambda _: nullcontext())
     monkeypatch.setattr(torch.cuda, "get_rng_state", mock.MagicMock())
     monkeypatch.setattr(torch.cuda, "set_rng_state", mock.MagicMock())
     with PretendedGPU(autocast=False):
-        yield made
+        yield fake
 
 
 def network():
@@ -101,7 +101,7 @@ def batch(seed, count=8):
     return torch.rand(count, 3, 6, 6, generator=torch.Generator().manual_seed(seed)).to(GPU)
 
 
-def learned(call, net, batches, steps=3):
+def run_steps(call, net, batches, steps=3):
     """Weights, statistics and losses after some steps."""
     rate, losses = 0.1, []
     for step in range(steps):
@@ -119,8 +119,8 @@ def state(net):
     return [value.cpu() for value in net.state_dict().values()]
 
 
-def assert_same(found, expected):
-    for one, other in zip(found, expected, strict=True):
+def assert_same(actual, expected):
+    for one, other in zip(actual, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5, check_dtype=False)
 
 
@@ -129,7 +129,7 @@ def test_steps_are_those_of_the_network(passes, recorder):
     plain, net = network(), network()
     batches = [[batch(10 * step + number) for number in range(passes)] for step in range(3)]
     call = Graphed(net, net)
-    assert_same(learned(call, net, batches), learned(plain, plain, batches))
+    assert_same(run_steps(call, net, batches), run_steps(plain, plain, batches))
     assert len(call.captured) == 1
     if recorder is not None:
         assert (recorder.recorded, recorder.passes) == (2, 3), "a second pass must not overwrite what the first needs"
@@ -147,20 +147,20 @@ def test_gradients_add_up_and_results_stay(recorder):
             expected = results
     assert_same([one.detach().cpu() for one in results], [one.detach().cpu() for one in expected])
     assert_same(*([weight.grad.cpu() for weight in one.parameters()] for one in (net, plain)))
-    asked = torch.autograd.grad(call(batch(3)).sum(), list(net.parameters()))
-    kept = [each.cpu() for each in asked]
+    gradients = torch.autograd.grad(call(batch(3)).sum(), list(net.parameters()))
+    kept = [each.cpu() for each in gradients]
     call(batch(4)).sum().backward()
-    assert_same([each.cpu() for each in asked], kept)
+    assert_same([each.cpu() for each in gradients], kept)
 
 
 def test_a_second_backward_over_one_pass_is_refused_and_a_forgotten_pass_is_no_burden(recorder):
     net = network()
     call = Graphed(net, net)
-    found = call(batch(1)).sum()
-    found.backward(retain_graph=True)
+    total = call(batch(1)).sum()
+    total.backward(retain_graph=True)
     with pytest.raises(InputError, match=r"backward ran twice over one pass.*ANNULUS_COMPILE=yes"):
-        found.backward()
-    call(batch(2))  # of which nobody asks for a gradient
+        total.backward()
+    call(batch(2))  # without a backward
     before = None if recorder is None else recorder.passes
     call(batch(3)).sum().backward()
     assert recorder is None or recorder.passes == before + 1
@@ -195,7 +195,7 @@ def test_each_form_is_captured_by_itself_and_a_few_of_them(recorder):
 
 
 def test_nothing_is_captured_while_a_pass_waits_for_its_backward(recorder):
-    """Torch refuses to capture a backward to weights of which another graph of autograd is alive."""
+    """Torch refuses to capture a backward to weights that another living autograd graph uses."""
     plain, net = network(), network()
     call = Graphed(net, net)
     (call(batch(1)).sum() + call(batch(2, 4)).sum()).backward()
@@ -207,7 +207,7 @@ def test_nothing_is_captured_while_a_pass_waits_for_its_backward(recorder):
 
 
 def test_nothing_is_captured_while_a_loss_of_the_network_is_kept(recorder):
-    """As in a loop whose variable holds the last step when the next one, of a smaller batch, begins."""
+    """A loop's variable may hold the last loss when the next step, of a smaller batch, begins."""
     plain, net = network(), network()
     call = Graphed(net, net)
     for each in (plain, call):
@@ -265,11 +265,11 @@ def test_results_without_gradient_are_told_too(recorder):
 
     graphed = Graphed(partial(call, net), net)
     for seed in (1, 2):
-        (found, features), (expected, wanted) = graphed(batch(seed)), call(plain, batch(seed))
+        (output, features), (expected, expected_features) = graphed(batch(seed)), call(plain, batch(seed))
         assert not features.requires_grad
-        found.square().sum().backward()
+        output.square().sum().backward()
         expected.square().sum().backward()
-        assert_same([found.detach().cpu(), features.cpu()], [expected.detach().cpu(), wanted.cpu()])
+        assert_same([output.detach().cpu(), features.cpu()], [expected.detach().cpu(), expected_features.cpu()])
     assert_same(*([weight.grad.cpu() for weight in one.parameters()] for one in (net, plain)))
     for weight in net.parameters():
         weight.requires_grad_(False)
@@ -277,34 +277,34 @@ def test_results_without_gradient_are_told_too(recorder):
 
 
 def test_hooks_see_every_pass(recorder):
-    net, seen = network(), []
+    net, calls = network(), []
     call = Graphed(net, net)
     call(batch(1))
-    hook = net[1].register_forward_hook(lambda *_: seen.append(1))
+    hook = net[1].register_forward_hook(lambda *_: calls.append(1))
     for _ in range(2):
         call(batch(1))
-    assert len(seen) == 2
+    assert len(calls) == 2
     hook.remove()
     call(batch(1))
-    assert len(seen) == 2
+    assert len(calls) == 2
     assert len(call.captured) == 1
 
 
 def test_a_hook_of_all_modules_sees_every_pass(recorder):
-    net, seen = network(), []
+    net, calls = network(), []
     call = Graphed(net, net)
-    hook = nn.modules.module.register_module_forward_hook(lambda *_: seen.append(1))
+    hook = nn.modules.module.register_module_forward_hook(lambda *_: calls.append(1))
     try:
         call(batch(1)), call(batch(1))
     finally:
         hook.remove()
-    assert len(seen) == 2 * 6
+    assert len(calls) == 2 * 6
     assert not call.captured
 
 
 @pytest.fixture
 def own_flags():
-    """Flags of torch that a test may set."""
+    """Restores the flags of torch that a test may set."""
     cudnn, products = torch.backends.cudnn, torch.backends.cuda.matmul
     before = cudnn.conv.fp32_precision, products.fp32_precision, cudnn.deterministic
     yield
@@ -375,14 +375,14 @@ def test_a_hook_of_a_weight_changes_its_gradient_once(recorder):
 
 
 def test_a_replay_casts_the_weights_of_now(recorder, monkeypatch):
-    """Autocast keeps a weight that it has cast; a graph that reads what a pass before it cast never learns."""
+    """Autocast caches a cast weight; a graph that reads an earlier pass's cast never learns."""
     record, casts, net = graphs.record, Casts(), network()
 
-    def recorded(run, pool):
+    def record_casts(run, pool):
         with casts if pool is None else nullcontext():
             return record(run, pool)
 
-    monkeypatch.setattr(graphs, "record", recorded)
+    monkeypatch.setattr(graphs, "record", record_casts)
     with torch.amp.autocast("cuda" if REAL else "cpu", dtype=torch.bfloat16):
         Graphed(net, net)(batch(1))
     assert {tuple(net[0].weight.shape), tuple(net[4].weight.shape)} <= {*casts.shapes}

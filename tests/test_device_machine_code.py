@@ -1,4 +1,4 @@
-"""Every kernel as machine code of GPUs that are not here: it compiles, and its numbers stay in its registers."""
+"""Machine code of every kernel for GPUs that this machine lacks: it compiles, and its numbers stay in its registers."""
 
 import csv
 
@@ -28,12 +28,12 @@ def test_no_kernel_spills_its_numbers_and_two_programs_fit_a_multiprocessor(room
 
 def test_the_table_has_every_kernel_for_every_triton_and_none_spills():
     """`python tests/benchmarks/triton_versions.py` writes it."""
-    made = script("tests/benchmarks/triton_versions.py")
-    with made.TABLE.open(encoding="utf-8") as file:
+    module = script("tests/benchmarks/triton_versions.py")
+    with module.TABLE.open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     names = [form.name for form in kernel_code.forms()]
-    wanted = {(triton, str(sm), name) for triton in made.VERSIONS for sm in made.ARCHITECTURES for name in names}
-    assert {(row["triton"], row["sm"], row["kernel"]) for row in rows} == wanted
+    expected = {(triton, str(sm), name) for triton in module.VERSIONS for sm in module.ARCHITECTURES for name in names}
+    assert {(row["triton"], row["sm"], row["kernel"]) for row in rows} == expected
     assert max(int(row["spilled_bytes"]) for row in rows) <= SPILLED
-    least = next(iter(made.VERSIONS.values()))
+    least = next(iter(module.VERSIONS.values()))
     assert f'"torch>={least}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")

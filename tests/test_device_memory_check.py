@@ -1,4 +1,4 @@
-"""What memory cannot hold is refused before it is allocated, with the numbers."""
+"""Allocations that exceed the memory are refused before they happen, with the numbers."""
 
 import os
 from pathlib import Path
@@ -66,26 +66,26 @@ RESNET50 = 4 * 4 * (25_557_032 - 2_049_000 + 2048 * 8 + 8)
     ],
 )
 def test_a_training_needs_what_it_keeps_and_a_batch_of_scores(changes, needs, monkeypatch):
-    class Asked(Exception):
+    class Stopped(Exception):
         pass
 
-    def stop(found, device, way_out):
-        raise Asked(found)
+    def stop(sizes, device, way_out):
+        raise Stopped(sizes)
 
     monkeypatch.setattr("annulus.training.preflight.check_space", stop)
-    with pytest.raises(Asked) as found:
+    with pytest.raises(Stopped) as stopped:
         run(changes)
-    asked = found.value.args[0]
-    assert asked | needs == asked
-    assert sum(name.startswith(("bank", "queue")) for name in asked) == (changes.get("method") != "simclr")
+    sizes = stopped.value.args[0]
+    assert sizes | needs == sizes
+    assert sum(name.startswith(("bank", "queue")) for name in sizes) == (changes.get("method") != "simclr")
 
 
 def test_a_training_that_memory_cannot_hold_is_refused_before_the_encoder_is_allocated(monkeypatch):
-    def counted(config, seed):
+    def build_on_meta(config, seed):
         assert torch.get_default_device().type == "meta"
         return build_encoder(config, seed)
 
     monkeypatch.setattr(memory_check, "free_bytes", lambda device: 10_000)
-    monkeypatch.setattr("annulus.training.preflight.build_encoder", counted)
+    monkeypatch.setattr("annulus.training.preflight.build_encoder", build_on_meta)
     with pytest.raises(InputError, match=r"0\.0 GiB are free: .*; lower batch_size, negatives or queue in scales\."):
         run({})

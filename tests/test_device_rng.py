@@ -34,11 +34,11 @@ def test_first_weights_depend_on_the_seed_alone_and_the_global_generator_is_left
 
 
 def test_a_seed_for_weights_leaves_gpus_alone(monkeypatch):
-    """Any of these would start CUDA in every worker, or reseed its generators."""
+    """Any of these calls would start CUDA in every worker, or reseed its generators."""
 
-    def touched(*_: object, **__: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise AssertionError("torch.cuda was called")
 
     for name in ("device_count", "manual_seed_all", "get_rng_state", "set_rng_state"):
-        monkeypatch.setattr(torch.cuda, name, touched)
+        monkeypatch.setattr(torch.cuda, name, fail)
     weights(5)

@@ -1,4 +1,4 @@
-"""How many cores a process may use, with and without control groups."""
+"""Usable cores of a process, with and without control groups."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""A kernel runs only where it compiled and agreed with plain PyTorch; else plain PyTorch does, after one warning."""
+"""A kernel runs only where it compiled and agreed with plain PyTorch; else plain PyTorch runs, after one warning."""
 
 import copy
 import importlib
@@ -45,9 +45,9 @@ def faulty(*_):
     ],
 )
 def test_a_kernel_that_fails_or_disagrees_is_not_used_and_said_once(agrees, reason, caplog):
-    asked = mock.Mock(side_effect=agrees)
-    assert not any(trusted("a.room", asked, CPU) for _ in range(3))
-    assert asked.call_count == 1
+    check = mock.Mock(side_effect=agrees)
+    assert not any(trusted("a.room", check, CPU) for _ in range(3))
+    assert check.call_count == 1
     [line] = caplog.messages
     assert re.fullmatch(
         rf"WARNING: kernels of a\.room are not used on cpu \({reason}\); plain PyTorch takes longer", line
@@ -56,9 +56,9 @@ def test_a_kernel_that_fails_or_disagrees_is_not_used_and_said_once(agrees, reas
 
 @needs_triton
 def test_a_kernel_that_agrees_is_asked_once_for_each_device_and_nothing_is_said(caplog):
-    asked = mock.Mock(return_value=True)
-    assert all(trusted("a.room", asked, torch.device(name)) for name in ("cpu", "cuda:0", "cpu", "cuda:0", "cuda:1"))
-    assert [call.args[0].index for call in asked.call_args_list] == [None, 0, 1]
+    check = mock.Mock(return_value=True)
+    assert all(trusted("a.room", check, torch.device(name)) for name in ("cpu", "cuda:0", "cpu", "cuda:0", "cuda:1"))
+    assert [call.args[0].index for call in check.call_args_list] == [None, 0, 1]
     assert not caplog.messages
 
 
@@ -67,22 +67,22 @@ def kernels(select=faulty, view=faulty, normalised=faulty):
     """A pretended GPU on which these functions stand for the kernels."""
     from annulus.encoders import grouped_kernels
     from annulus.negatives import bisection
-    from annulus.views import kernels as of_views
+    from annulus.views import kernels as view_kernels
 
     with (
         PretendedGPU() as gpu,
         mock.patch.object(bisection, "select", select),
-        mock.patch.object(of_views, "view", view),
+        mock.patch.object(view_kernels, "view", view),
         mock.patch.object(grouped_kernels, "normalised", normalised),
     ):
         yield gpu
 
 
 def select_next(scores, own, first, last, picked):
-    """Wrong in one column of one query."""
-    found = threshold.plain(scores, own if own.numel() else None, first, last, picked)
-    found[0, 0] = (found[0, 0] + 1) % scores.shape[1]
-    return found
+    """Selection with one wrong column of one query."""
+    columns = threshold.plain(scores, own if own.numel() else None, first, last, picked)
+    columns[0, 0] = (columns[0, 0] + 1) % scores.shape[1]
+    return columns
 
 
 def dark(images, boxes, mirrored, jitter, grey, size):
@@ -95,8 +95,8 @@ def test_wrong_columns_of_a_kernel_are_never_selected(select, generator, caplog)
     scores, own = torch.randn(4, 50, generator=generator), torch.arange(4)
     with kernels(select=select) as gpu:
         for _ in range(2):
-            found = threshold.select(scores.to(gpu.device), own.to(gpu.device), 3, 9).cpu()
-    assert torch.equal(found, threshold.plain(scores, own, 3, 9))
+            actual = threshold.select(scores.to(gpu.device), own.to(gpu.device), 3, 9).cpu()
+    assert torch.equal(actual, threshold.plain(scores, own, 3, 9))
     assert [line[:52] for line in caplog.messages] == ["WARNING: kernels of annulus.negatives.bisection are "]
 
 
@@ -108,13 +108,13 @@ def test_wrong_pixels_of_a_kernel_are_never_seen(view, generator, caplog):
     expected = recipe.augment(images, views, 16, torch.Generator().manual_seed(0))
     with kernels(view=view) as gpu:
         for _ in range(2):
-            found = recipe.augment(images.to(gpu.device), views, 16, torch.Generator().manual_seed(0)).cpu()
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+            actual = recipe.augment(images.to(gpu.device), views, 16, torch.Generator().manual_seed(0)).cpu()
+    torch.testing.assert_close(actual, expected, rtol=0, atol=1e-5)
     assert [line[:43] for line in caplog.messages] == ["WARNING: kernels of annulus.views.kernels a"]
 
 
 def biased(x, weight, bias, eps, measured):
-    """Wrong in the variances alone."""
+    """Batch norm with wrong variances."""
     result = exact_batch_norm(x, weight, bias, eps, measured)
     measured[:, 1] *= 1 - len(measured) / len(x)
     return result
@@ -131,13 +131,13 @@ def test_wrong_statistics_of_a_kernel_are_never_learned(normalised, generator, c
             norm.to(gpu.device)
             for _ in range(2):
                 norm.reset_running_stats()
-                found = norm(x.to(gpu.device)).cpu()
+                actual = norm(x.to(gpu.device)).cpu()
             running = [each.cpu() for each in norm.buffers()]
-    assert all(map(torch.equal, [found, *running], [expected, *alone.buffers()]))
+    assert all(map(torch.equal, [actual, *running], [expected, *alone.buffers()]))
     assert [line[:52] for line in caplog.messages] == ["WARNING: kernels of annulus.encoders.grouped_kernels"]
 
 
-# A fault of the kernels' source, and of which kernels.
+# Faults in the source of kernels, by file: text and its replacement.
 MUTATIONS = {
     "negatives/bisection.py": [
         ("outer_equal + tl.cumsum", "1 + outer_equal + tl.cumsum"),
@@ -160,15 +160,15 @@ def test_the_fixed_inputs_tell_faulty_kernels_from_right_ones(tmp_path):
 
 
 def agreements(folder):
-    """Whether each of these sources, in the kernels' place, agrees; called where Triton interprets."""
+    """Agreement of each of these sources, in the kernels' place, with plain PyTorch; runs where Triton interprets."""
     sys.path.insert(0, folder)
-    found, asked = [], (threshold.kernels_agree, grouped_pass.kernels_agree, recipe.kernels_agree)
-    for file, agrees in zip(MUTATIONS, asked, strict=True):
+    results, checks = [], (threshold.kernels_agree, grouped_pass.kernels_agree, recipe.kernels_agree)
+    for file, agrees in zip(MUTATIONS, checks, strict=True):
         room, name = importlib.import_module("annulus." + file.split("/")[0]), Path(file).stem
         for number in range(3):
             with mock.patch.object(room, name, importlib.import_module(f"{name}_{number}"), create=True):
-                found.append(agrees(CPU))
-    return found
+                results.append(agrees(CPU))
+    return results
 
 
 @pytest.mark.parametrize("file", MUTATIONS)

@@ -66,10 +66,10 @@ def test_negatives_are_different_members_of_the_query_s_set_the_most_similar_fir
         for row, negatives in zip(places.tolist(), one[f"negatives_{name}"].tolist(), strict=True):
             query = own.tolist().index(row)
             allowed = images[sets.chosen[name][0][query]].tolist()
-            found = [number for number in negatives if number != -1]
-            assert set(found) <= set(allowed)
-            assert len(set(found)) == len(found) == min(8, len(allowed))
-            closeness = [sets.similarity[0][query, (number - 1) // 3].item() for number in found]
+            numbers = [number for number in negatives if number != -1]
+            assert set(numbers) <= set(allowed)
+            assert len(set(numbers)) == len(numbers) == min(8, len(allowed))
+            closeness = [sets.similarity[0][query, (number - 1) // 3].item() for number in numbers]
             assert closeness == sorted(closeness, reverse=True)
 
 
@@ -91,17 +91,17 @@ def test_every_member_is_as_likely_as_any_other():
 
 def test_of_counted_draws_the_more_frequent_rows_are_shown_more_often_and_those_of_none_never():
     counts = torch.tensor([9, 1] * 10 + [0, 0]).expand(4000, 22)
-    shown = draw_members(directions(4000, 22), counts, torch.Generator().manual_seed(0))
-    often = torch.bincount(shown.flatten(), minlength=22)
+    rows = draw_members(directions(4000, 22), counts, torch.Generator().manual_seed(0))
+    often = torch.bincount(rows.flatten(), minlength=22)
     assert often[20:].sum() == 0
     first, second = often[:20:2].float(), often[1:20:2].float()
-    # Eight of ten rows of weight 9 and ten of weight 1, one after the other without replacement: by plain loops.
+    # By plain loops: eight of ten rows of weight 9 and ten of weight 1, one after the other, without replacement.
     random, plain = torch.Generator().manual_seed(1), torch.zeros(20)
     for _ in range(2000):
-        left = counts[0, :20].double()
+        weights = counts[0, :20].double()
         for _ in range(8):
-            row = int(torch.multinomial(left, 1, generator=random))
+            row = int(torch.multinomial(weights, 1, generator=random))
             plain[row] += 2
-            left[row] = 0
+            weights[row] = 0
     assert first.mean().item() == pytest.approx(plain[::2].mean().item(), rel=0.02)
     assert second.mean().item() == pytest.approx(plain[1::2].mean().item(), rel=0.06)

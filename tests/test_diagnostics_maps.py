@@ -19,25 +19,25 @@ PCA = MapSettings("pca")
 
 
 def images(count: int, classes: int, side: int = 24) -> ImageSet:
-    """Each of one grey, its number."""
+    """Images of one grey each, which is their number."""
     pixels = torch.arange(count, dtype=torch.uint8)[:, None, None, None].expand(-1, 3, side, side).contiguous()
     labels = torch.arange(count) % classes if classes else torch.full((count,), UNLABELLED)
     return ImageSet(Resident(pixels), labels, torch.arange(count), tuple(f"<{name}>" for name in range(classes)))
 
 
-def drawn(count: int, classes: int, features=None) -> str:
+def draw(count: int, classes: int, features=None) -> str:
     if features is None:
         features = torch.randn(count, 5, generator=torch.Generator().manual_seed(0))
     return map_svg([(images(count, classes), features)], PCA, torch.Generator().manual_seed(1))
 
 
-def tiles_of(svg: str) -> Image.Image:
+def read_tiles(svg: str) -> Image.Image:
     return Image.open(io.BytesIO(base64.b64decode(re.search(r"data:image/webp;base64,([^\"]+)", svg)[1])))
 
 
 def test_a_dot_has_its_place_its_class_s_colour_and_under_the_pointer_its_own_image_and_name():
     line = torch.arange(30.0)[:, None] * torch.tensor([[1.0, 0.5]])  # of two classes, in turn
-    svg = drawn(30, 2, line)
+    svg = draw(30, 2, line)
     ET.fromstring(svg)  # names are escaped
     paths = {
         shade: re.findall(r"M(\d+) (\d+)h0", path) for shade, path in re.findall(r'stroke="(#\w+)" d="(.*?)"', svg)
@@ -48,7 +48,7 @@ def test_a_dot_has_its_place_its_class_s_colour_and_under_the_pointer_its_own_im
     )
     assert (across[0], across[-1]) == (12, 628)
     assert max(abs(b - a - 616 / 29) for a, b in pairwise(across)) <= 1
-    whole = tiles_of(svg)
+    whole = read_tiles(svg)
     for label, x, box, name in re.findall(
         r'class="p p(\d)"><circle class="h" cx="(\d+)".*?viewBox="(.*?)".*?>([^<]*)</text>', svg
     ):
@@ -68,12 +68,12 @@ def test_a_dot_has_its_place_its_class_s_colour_and_under_the_pointer_its_own_im
 
 def test_a_plane_that_is_higher_than_wide_lies_on_its_side():
     high = torch.tensor([[1.0, 0.0], [-1.0, 0.0]] * 14 + [[0.0, 3.0], [0.0, 0.0]])  # most vary along the other axis
-    dots = re.findall(r'<circle class="h" cx="(\d+)"', drawn(30, 2, high))
+    dots = re.findall(r'<circle class="h" cx="(\d+)"', draw(30, 2, high))
     assert (min(map(int, dots)), max(map(int, dots))) == (12, 628)
 
 
 def test_without_classes_the_images_themselves_lie_on_a_grid_and_none_covers_another():
-    svg = drawn(40, 0)
+    svg = draw(40, 0)
     ET.fromstring(svg)
     places = re.findall(r'<svg x="(\d+)" y="(\d+)" width="22"', svg)
     assert len(places) == len(set(places)) == 40
@@ -92,16 +92,16 @@ def test_of_many_classes_each_has_a_hue_and_of_many_images_some_are_shown():
 @pytest.mark.parametrize("classes", [0, *(pytest.param(some, marks=pytest.mark.slow) for some in (1, 10)), 100])
 def test_the_file_is_small_whatever_the_images_are(classes):
     noise = torch.randint(256, (700, 3, 64, 64), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
-    of = images(700, classes)
-    of = ImageSet(Resident(noise), of.labels, of.rows, of.classes)
-    svg = map_svg([(of, torch.randn(700, 8))], PCA, torch.Generator().manual_seed(1))
+    noise_images = images(700, classes)
+    noise_images = ImageSet(Resident(noise), noise_images.labels, noise_images.rows, noise_images.classes)
+    svg = map_svg([(noise_images, torch.randn(700, 8))], PCA, torch.Generator().manual_seed(1))
     assert len(svg.encode()) <= 400_000
 
 
 @pytest.mark.parametrize("count", [1, 2, 7])
 def test_a_few_images_are_a_map_too(count):
-    ET.fromstring(drawn(count, 0))
-    ET.fromstring(drawn(count, 2))
+    ET.fromstring(draw(count, 0))
+    ET.fromstring(draw(count, 2))
 
 
 def test_every_place_has_a_cell_of_its_own_near_where_it_wants_to_be():

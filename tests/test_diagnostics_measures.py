@@ -1,4 +1,4 @@
-"""What snapshots say: closed forms and slow references, and the stage from a small run of every method."""
+"""Measures of snapshots: closed forms and slow references, and the stage from a small run of every method."""
 
 import logging
 from argparse import Namespace
@@ -31,7 +31,7 @@ def directions(*shape, seed=0) -> torch.Tensor:
 
 def test_staleness_is_one_minus_the_cosine_over_what_is_stored():
     memory, current = directions(6, 4), directions(6, 4, seed=1)
-    memory[[1, 4]] = 0  # a queue that has no key of these images
+    memory[[1, 4]] = 0  # a queue without keys of these images
     cosines = [
         sum(a * b for a, b in zip(memory[row].tolist(), current[row].tolist(), strict=True)) for row in (0, 2, 3, 5)
     ]
@@ -42,7 +42,7 @@ def test_staleness_is_one_minus_the_cosine_over_what_is_stored():
 
 
 def snapshot(whole=True, crossed=False, memory=True, epoch=1) -> Snapshot:
-    """Nine queries among 31 images, which the memory holds a little otherwise than the encoder makes them now."""
+    """Nine queries among 31 images, whose rows in memory differ a little from the encoder's current embeddings."""
     current, own = directions(31, 8), torch.arange(0, 27, 3)
     stored = F.normalize(current + 0.3 * directions(31, 8, seed=1), dim=1)
     near = [F.normalize(current[own] + 0.2 * directions(9, 8, seed=seed), dim=1) for seed in (2, 3)]
@@ -70,9 +70,9 @@ def test_queries_meet_the_bank_or_where_there_is_none_the_embeddings_of_now():
 
 def test_with_a_split_each_part_meets_the_other_part_s_rows():
     one = snapshot(crossed=True)
-    (of_l, ab_rows), (of_ab, l_rows) = one.comparisons()
-    torch.testing.assert_close(of_l, F.normalize(one.queries[:, :4], dim=1))
-    torch.testing.assert_close(of_ab, F.normalize(one.queries[:, 4:], dim=1))
+    (l_queries, ab_rows), (ab_queries, l_rows) = one.comparisons()
+    torch.testing.assert_close(l_queries, F.normalize(one.queries[:, :4], dim=1))
+    torch.testing.assert_close(ab_queries, F.normalize(one.queries[:, 4:], dim=1))
     torch.testing.assert_close(l_rows, F.normalize(one.memory[:, :4], dim=1))
     torch.testing.assert_close(ab_rows, F.normalize(one.memory[:, 4:], dim=1))
 
@@ -91,21 +91,21 @@ def test_a_positive_is_the_own_row_of_a_bank_else_the_other_view(crossed):
 def test_the_numbers_of_a_snapshot_are_those_of_its_parts_and_means_over_its_sides(crossed):
     one, ring = snapshot(crossed=crossed), Ring(inner=0.1, outer=0.5)
     sets = candidate_sets(one, uniform=Uniform(), ring=ring, training=Ball(0.3))
-    found = measure(one, sets, LABELS)
-    assert found["alignment"] == alignment(one.queries, one.second)
-    assert found["uniformity"] == uniformity(one.current)
-    assert found["effective_rank"] == effective_rank(one.current)
-    assert found["staleness"] == module.staleness(one.memory, one.current)
+    numbers = measure(one, sets, LABELS)
+    assert numbers["alignment"] == alignment(one.queries, one.second)
+    assert numbers["uniformity"] == uniformity(one.current)
+    assert numbers["effective_rank"] == effective_rank(one.current)
+    assert numbers["staleness"] == module.staleness(one.memory, one.current)
     borders = [membership.radii(*side) for side in zip(sets.similarity, sets.chosen["ring"], strict=True)]
-    assert found["ring_inner_similarity"] == pytest.approx(sum(inner for inner, _ in borders) / len(borders))
-    assert found["ring_outer_similarity"] == pytest.approx(sum(outer for _, outer in borders) / len(borders))
-    assert found["false_negatives_chance_percent"] == membership.chance_percent(LABELS)
+    assert numbers["ring_inner_similarity"] == pytest.approx(sum(inner for inner, _ in borders) / len(borders))
+    assert numbers["ring_outer_similarity"] == pytest.approx(sum(outer for _, outer in borders) / len(borders))
+    assert numbers["false_negatives_chance_percent"] == membership.chance_percent(LABELS)
     for name, comparisons in sets.chosen.items():
         rates = [membership.false_negative_percent(chosen, LABELS, one.self_index) for chosen in comparisons]
-        assert found[f"false_negatives_{name}_percent"] == pytest.approx(sum(rates) / len(rates))
-    assert found["tolerance"] == tolerance(one.current, LABELS)
+        assert numbers[f"false_negatives_{name}_percent"] == pytest.approx(sum(rates) / len(rates))
+    assert numbers["tolerance"] == tolerance(one.current, LABELS)
     fewer = LABELS.masked_fill(LABELS == 0, UNLABELLED)
-    expected = {name: value for name, value in found.items() if not name.startswith("false_negatives")}
+    expected = {name: value for name, value in numbers.items() if not name.startswith("false_negatives")}
     assert measure(one, sets, fewer) == expected | {"tolerance": tolerance(one.current, fewer)}
 
 
@@ -118,12 +118,12 @@ SAMPLERS = {
 }
 
 
-def run_of(*snapshots: Snapshot) -> module.RunSnapshots:
+def make_run(*snapshots: Snapshot) -> module.RunSnapshots:
     return module.RunSnapshots(snapshots, torch.arange(31), snapshots[0].self_index, 31, 0.2)
 
 
 def test_the_set_of_training_is_the_selected_sampler_s_as_annealing_had_left_it():
-    run = run_of(snapshot(epoch=2), snapshot(epoch=4))
+    run = make_run(snapshot(epoch=2), snapshot(epoch=4))
     rows, sets = over_training(run, {1: ROW, 2: ROW, 3: ANNEALED, 4: ANNEALED}, LABELS, SAMPLERS, "ring", 0)
     assert [row["epoch"] for row in rows] == [2, 4]
     assert [row["bound_share_of_ceiling"] for row in rows] == [0.25, -0.25]
@@ -137,7 +137,7 @@ def test_the_set_of_training_is_the_selected_sampler_s_as_annealing_had_left_it(
 def test_what_one_snapshot_cannot_have_no_row_has_and_it_is_said(caplog):
     """The queue holds none of these images at the second snapshot; a ball of 1 % of 30 rows is empty."""
     empty = snapshot(whole=False, epoch=2)
-    run = run_of(snapshot(whole=False), Snapshot(**vars(empty) | {"memory": torch.zeros(31, 8)}))
+    run = make_run(snapshot(whole=False), Snapshot(**vars(empty) | {"memory": torch.zeros(31, 8)}))
     samplers = SAMPLERS | {"ball": Ball(0.01)}
     with caplog.at_level(logging.WARNING, logger="annulus"):
         rows, sets = over_training(run, {1: ROW, 2: ROW}, LABELS, samplers, "ring", 0)
@@ -145,8 +145,10 @@ def test_what_one_snapshot_cannot_have_no_row_has_and_it_is_said(caplog):
     for row in rows:
         assert row.keys() == rows[0].keys()
         assert not {"staleness", "false_negatives_ball_percent"} & row.keys()
-    [said] = [record.getMessage() for record in caplog.records]
-    assert said.startswith("diagnostics: ball is left out: negatives of ranks [0, 0.01) hold none of the memory's 30")
+    [message] = [record.getMessage() for record in caplog.records]
+    assert message.startswith(
+        "diagnostics: ball is left out: negatives of ranks [0, 0.01) hold none of the memory's 30"
+    )
 
 
 def test_snapshots_that_float16_rounded_are_unit_vectors_again(tmp_path):
@@ -154,22 +156,22 @@ def test_snapshots_that_float16_rounded_are_unit_vectors_again(tmp_path):
     rounded = {name: directions(1, 31, 64, seed=seed).half() for seed, name in enumerate(module.EMBEDDINGS)}
     tensors = rounded | {"epochs": torch.tensor([1]), "images": images, "query_images": images.clone()}
     write_packed(tmp_path / "snapshots", tensors, {"memory": "bank", "crossed": False, "train_images": 31})
-    [found] = load_run(tmp_path / "snapshots", 0.2).snapshots
+    [actual] = load_run(tmp_path / "snapshots", 0.2).snapshots
     for name, vectors in rounded.items():
         exact = vectors[0].double() / vectors[0].double().norm(dim=1, keepdim=True)
-        torch.testing.assert_close(getattr(found, name).double(), exact, rtol=0, atol=1e-6)
+        torch.testing.assert_close(getattr(actual, name).double(), exact, rtol=0, atol=1e-6)
 
 
 def test_snapshots_that_do_not_fit_are_refused(tmp_path):
     with pytest.raises(InputError, match="pretraining's curve has no epoch 3, but there is a snapshot of it; run `dvc"):
-        over_training(run_of(snapshot(epoch=3)), {1: ROW, 2: ROW}, LABELS, SAMPLERS, "ring", 0)
+        over_training(make_run(snapshot(epoch=3)), {1: ROW, 2: ROW}, LABELS, SAMPLERS, "ring", 0)
     write_packed(tmp_path / "other.safetensors", {"rows": torch.zeros(1)}, {})
     with pytest.raises(InputError, match=r"other\.safetensors is a file of annulus, but holds no snapshots; run `dvc"):
         load_run(tmp_path / "other.safetensors", 0.2)
 
 
-def pretrained(folder: Path, changes: dict) -> Namespace:
-    """What the stages before leave behind, of a small run."""
+def pretrain(folder: Path, changes: dict) -> Namespace:
+    """Files that the earlier stages write for a small run."""
     train, test = stripes(70, 0), stripes(30, 2)
     training = run(changes)
     settings = training.settings
@@ -187,8 +189,8 @@ def pretrained(folder: Path, changes: dict) -> Namespace:
     )
 
 
-def diagnosed(paths: Namespace, changes: dict) -> tuple[dict, list[dict]]:
-    """Metrics and history."""
+def diagnose(paths: Namespace, changes: dict) -> tuple[dict, list[dict]]:
+    """The stage's metrics and history."""
     params = load(SMALL | {"seeds": [0]} | changes)
     results = stage.main({name: params.get(name) for name in stage.READS}, paths)
     return results.seeds[0], results.history
@@ -205,8 +207,8 @@ def diagnosed(paths: Namespace, changes: dict) -> tuple[dict, list[dict]]:
 )
 def test_the_stage_measures_a_run_of_every_memory(method, sampler, tmp_path, untouched_global_randomness):
     changes = chosen(method) | {"sampler": sampler}
-    paths = pretrained(tmp_path, changes)
-    metrics, history = diagnosed(paths, changes)
+    paths = pretrain(tmp_path, changes)
+    metrics, history = diagnose(paths, changes)
     examples = read_packed(paths.examples)[0]
     assert [row["epoch"] for row in history] == [1, 2, 3]
     for name, value in history[-1].items():
@@ -225,9 +227,9 @@ def test_the_stage_measures_a_run_of_every_memory(method, sampler, tmp_path, unt
 
 
 def test_the_stage_gives_the_same_numbers_and_bytes_again_and_refuses_other_images(tmp_path):
-    paths = pretrained(tmp_path, {})
-    one, again = ((diagnosed(paths, {}), paths.examples.read_bytes()) for _ in range(2))
+    paths = pretrain(tmp_path, {})
+    one, again = ((diagnose(paths, {}), paths.examples.read_bytes()) for _ in range(2))
     assert one == again
     save_images(paths.images / "train.safetensors", stripes(60, 0))
     with pytest.raises(InputError, match=r"snapshots/0\.safetensors is of 70 training .*images holds 60; run `dv"):
-        diagnosed(paths, {})
+        diagnose(paths, {})

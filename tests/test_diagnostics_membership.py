@@ -29,11 +29,11 @@ def test_a_set_is_the_ranks_that_training_draws_from_and_its_radii_the_similarit
         for own, row in zip(OWN.tolist(), similarity.tolist(), strict=True)
     ]
     for progress, first, last in ((1.0, 4, 20), (0.5, 2, 30), (0.0, 0, 40)):
-        for found, order in zip(members(similarity, OWN, RING, progress), closest, strict=True):
-            assert set(found.nonzero().flatten().tolist()) == set(order[first:last])
+        for actual, order in zip(members(similarity, OWN, RING, progress), closest, strict=True):
+            assert set(actual.nonzero().flatten().tolist()) == set(order[first:last])
     borders = [[similarity[query, order[rank]].item() for query, order in enumerate(closest)] for rank in (4, 19)]
-    found = membership.radii(similarity, members(similarity, OWN, RING))
-    assert found == pytest.approx([sum(values) / QUERIES for values in borders])
+    actual = membership.radii(similarity, members(similarity, OWN, RING))
+    assert actual == pytest.approx([sum(values) / QUERIES for values in borders])
 
 
 def test_false_negatives_are_the_members_with_the_query_s_label_sets_of_different_sizes_counting_alike(generator):
@@ -55,9 +55,9 @@ def test_progress_is_read_back_from_the_shares_of_a_learning_curve():
     for sampler in (Uniform(), Ball(0.1), RING, Ring(inner=0.2, outer=1.0), CAVE):
         for progress in (0.0, 0.3, 1.0):
             shares = kept_shares(sampler.shares, progress)
-            found = membership.annealing_progress(sampler, *(round(share, 6) for share in shares))
-            assert kept_shares(sampler.shares, found) == pytest.approx(shares, abs=1e-5)
-            assert 0 <= found <= 1
+            actual = membership.annealing_progress(sampler, *(round(share, 6) for share in shares))
+            assert kept_shares(sampler.shares, actual) == pytest.approx(shares, abs=1e-5)
+            assert 0 <= actual <= 1
     assert membership.annealing_progress(Ball(0.1), 0.0, 0.0999) == 1, "a share that a file rounds down"
     start = membership.annealing_progress(CAVE, *kept_shares(CAVE.shares, 0.0))
     assert start == 0, "cave's clusters count from the first move on"
@@ -76,7 +76,7 @@ def test_a_part_of_the_images_has_fewer_clusters_of_the_same_size():
 
 @pytest.fixture
 def comparisons(generator):
-    """Two comparisons, in each of which a query is near its own row."""
+    """Two comparisons; in each of them queries are near their own rows."""
     rows = F.normalize(torch.randn(2, ROWS, 5, generator=generator), dim=2)
     queries = F.normalize(rows[:, OWN] + 0.1 * torch.randn(2, QUERIES, 5, generator=generator), dim=2)
     return list(zip(queries, rows, strict=True))
@@ -107,7 +107,7 @@ def test_a_sampler_that_asks_for_images_is_left_out_with_the_reason(comparisons)
 
 @dataclass(frozen=True)
 class Weighing(Sampler):
-    """Closer rows more often."""
+    """Sampler that draws closer rows more often."""
 
     beta: float
 
@@ -118,12 +118,12 @@ class Weighing(Sampler):
 def test_where_a_sampler_draws_by_weight_and_has_no_set_its_draws_are_counted_and_rated(comparisons):
     labels = (comparisons[0][1][:, :2] > 0).long() @ torch.tensor([1, 2])  # of the first side's rows
     mine, empty = {"mine": (Weighing(9.0), 0.5)}, {"empty": (Ball(0.01), 1.0)}
-    found, again = (candidate_sets(comparisons, OWN, each, 0, temperature=0.9) for each in (mine | empty, mine))
-    assert found.chosen == {}
-    assert found.drawn.keys() == {"mine"}
-    assert "hold none of the memory's 40 other rows" in found.faults["empty"]
-    for side, similarity in enumerate(found.similarity):
-        counts = found.drawn["mine"][side]
+    sets, again = (candidate_sets(comparisons, OWN, each, 0, temperature=0.9) for each in (mine | empty, mine))
+    assert sets.chosen == {}
+    assert sets.drawn.keys() == {"mine"}
+    assert "hold none of the memory's 40 other rows" in sets.faults["empty"]
+    for side, similarity in enumerate(sets.similarity):
+        counts = sets.drawn["mine"][side]
         assert torch.equal(counts, again.drawn["mine"][side])
         assert (counts.sum(dim=1) == membership.DRAWS).all()
         rates = []

@@ -1,4 +1,4 @@
-"""The picture of the annulus: its points are those of the samplers, in their true distances."""
+"""The picture of the annulus: the samplers' points in their true distances."""
 
 import hashlib
 import json
@@ -104,9 +104,9 @@ def test_the_annealed_set_has_the_shares_of_its_epoch_around_the_same_query(run,
     assert [int(moment.members.sum()) for moment in moments] == [164 - 1, 27]  # of 299 rows 1 to 164, 2 to 29
     assert torch.equal(moments[1].members, scene.members["ring"])
     assert torch.equal(moments[1].angle, scene.angle)
-    drawn = annealing_svg(moments)
-    assert "closest 55 % without 0.5 %" in drawn
-    assert "closest 10 % without 1 %" in drawn
+    drawing = annealing_svg(moments)
+    assert "closest 55 % without 0.5 %" in drawing
+    assert "closest 10 % without 1 %" in drawing
     with pytest.raises(InputError, match="curve has no epoch 4"):
         build_moments(both, {1: halfway}, LABELS, samplers.ring, scene.query, seed=0)
 
@@ -117,8 +117,8 @@ def test_without_classes_nothing_is_said_of_them(run, samplers):
     assert set(scene.same_class_percent.values()) == {None}
     curve = {1: {"inner_share": samplers.ring.inner, "outer_share": samplers.ring.outer}}
     first = replace(run, snapshots=[replace(run.snapshots[0], epoch=1)])
-    for drawn in (svg(scene), annealing_svg(build_moments(first, curve, none, samplers.ring, scene.query, seed=0))):
-        assert "class" not in re.sub(r' class="\w"', "", drawn)
+    for drawing in (svg(scene), annealing_svg(build_moments(first, curve, none, samplers.ring, scene.query, seed=0))):
+        assert "class" not in re.sub(r' class="\w"', "", drawing)
 
 
 def test_a_run_without_such_a_picture_is_refused(run, samplers, tmp_path):
@@ -145,21 +145,21 @@ def test_the_command_draws_the_snapshots_that_dvc_lock_names_and_no_others(run, 
     (tmp_path / "data/main/snapshots/50.safetensors").write_bytes(b"snapshots")
     monkeypatch.setattr("annulus_lab.compare.picture.load_run", lambda path, temperature: run)
     content = b"snapshots" if locked == "this run" else b"others"
-    listed = json.dumps([{"md5": hashlib.md5(content).hexdigest(), "relpath": "50.safetensors"}])
-    outs = [{"path": "data/main/snapshots", "md5": f"{hashlib.md5(listed.encode()).hexdigest()}.dir"}]
+    listing = json.dumps([{"md5": hashlib.md5(content).hexdigest(), "relpath": "50.safetensors"}])
+    outs = [{"path": "data/main/snapshots", "md5": f"{hashlib.md5(listing.encode()).hexdigest()}.dir"}]
     stages = {} if locked == "no run" else {"pretrain": {"outs": outs}}
     if locked != "no lock":
         (tmp_path / "dvc.lock").write_text(json.dumps({"stages": stages}))
-    drawn = tmp_path / "annulus.svg"
+    path = tmp_path / "annulus.svg"
     if locked == "this run":
-        main(["--root", str(tmp_path), "--svg", str(drawn)])
-        assert drawn.read_text().startswith("<svg")
+        main(["--root", str(tmp_path), "--svg", str(path)])
+        assert path.read_text().startswith("<svg")
         curve = "seed,epoch,bound_nats,ceiling_nats,inner_share,outer_share\n50,1,1,2,0.005,0.55\n51,1,1,2,0,1\n"
         (tmp_path / "metrics/main").mkdir(parents=True)
         (tmp_path / "metrics/main/pretrain_history.csv").write_text(curve)
-        main(["--root", str(tmp_path), "--svg", str(drawn), "--annealing"])
-        assert "closest 55 % without 0.5 %" in drawn.read_text()
+        main(["--root", str(tmp_path), "--svg", str(path), "--annealing"])
+        assert "closest 55 % without 0.5 %" in path.read_text()
     else:
         with pytest.raises(InputError, match=r"data/main/snapshots differs from dvc\.lock; `dvc checkout` brings"):
-            main(["--root", str(tmp_path), "--svg", str(drawn)])
-        assert not drawn.exists()
+            main(["--root", str(tmp_path), "--svg", str(path)])
+        assert not path.exists()

@@ -1,4 +1,4 @@
-"""A run that trains on one set and is probed on others, against the same done by hand."""
+"""A run that trains on one set and is probed on others, against the same steps by hand."""
 
 import itertools
 from argparse import Namespace
@@ -30,7 +30,7 @@ PATCHES = {
 
 @pytest.fixture
 def folders(tmp_path, empty_checkout):
-    """Three sets of unlike sizes."""
+    """Three sets of different sizes."""
     for number, (name, test) in enumerate({"large": 40, "one": 30, "two": 24}.items()):
         (tmp_path / name).mkdir()
         for split, count in (("train", 70), ("validation", 10), ("test", test)):
@@ -40,16 +40,16 @@ def folders(tmp_path, empty_checkout):
 
 @pytest.mark.parametrize("inputs", ["features", "views"])
 def test_each_set_is_probed_with_the_encoder_that_saw_patches_of_the_large_images(folders, inputs):
-    """A probe of views keeps its state, each set's its own."""
+    """A probe of views keeps a state for each set."""
     tree = resolved(load(SMALL | PATCHES | {"linear.inputs": inputs}), RUN)
     probes = {name: folders[name] for name in ("one", "two")}
     sets = OffsetInputs(large=folders["large"], probes=probes, held_out_pairs=32)
     shared = {"sets": sets, "hashes": sets.hashes, "run": tree}
-    found, again, other = (evaluate_offset(shared, (4, seed)) for seed in (0, 0, 1))
-    assert found == again
+    outcomes, again, other = (evaluate_offset(shared, (4, seed)) for seed in (0, 0, 1))
+    assert outcomes == again
     states = {state.stem.rpartition("-")[2] for state in training_state(shared, (4, 0)).folder.glob("*.pt")}
     assert {"one", "two"} <= states if inputs == "views" else not {"one", "two"} & states
-    assert found["one"]["history"] != other["one"]["history"]
+    assert outcomes["one"]["history"] != other["one"]["history"]
 
     large, trial = load_splits(folders["large"]), build_trial(tree, 0)
     training = build_training(trial.run, large.train, large.validation, CPU)
@@ -58,15 +58,15 @@ def test_each_set_is_probed_with_the_encoder_that_saw_patches_of_the_large_image
     for name, folder in probes.items():
         splits = load_splits(folder)
         accuracies, right = probe(training, splits, trial)
-        assert found[name]["metrics"] == training.metrics | shared_nats | accuracies
-        assert found[name]["right"] == right
+        assert outcomes[name]["metrics"] == training.metrics | shared_nats | accuracies
+        assert outcomes[name]["right"] == right
         assert {len(bits) for bits in right.values()} == {len(splits.test)}
-        assert found[name]["history"] == history
+        assert outcomes[name]["history"] == history
 
-    runs = {0: Outcome(**found["two"]), 1: Outcome(**other["two"])}
+    runs = {0: Outcome(**outcomes["two"]), 1: Outcome(**other["two"])}
     row = metrics_row(("two", 4), runs, runs)
     assert row["held_out_nats"] == pytest.approx(
-        (found["two"]["metrics"]["held_out_nats"] + other["two"]["metrics"]["held_out_nats"]) / 2
+        (outcomes["two"]["metrics"]["held_out_nats"] + other["two"]["metrics"]["held_out_nats"]) / 2
     )
     assert row["linear_verdict"] == "base"
 
@@ -80,14 +80,14 @@ def test_an_edit_while_runs_wait_for_a_worker_changes_no_state(tmp_path, monkeyp
 
 
 def test_a_further_offset_changes_no_run_of_the_others(folders, monkeypatch):
-    stage, given = script("stages/distance/offsets.py"), []
-    monkeypatch.setattr(stage.ResumableTasks, "run", lambda _, tasks: given.append(tasks) or 1 / 0)
+    stage, calls = script("stages/distance/offsets.py"), []
+    monkeypatch.setattr(stage.ResumableTasks, "run", lambda _, tasks: calls.append(tasks) or 1 / 0)
     paths = Namespace(large=folders["large"], first=folders["one"], offsets=None)
-    for offsets_of in ([4], [4, 8]):
-        points = [{"offset": offset, "run": {"views": f"patches at {offset}"}} for offset in offsets_of]
+    for distances in ([4], [4, 8]):
+        points = [{"offset": offset, "run": {"views": f"patches at {offset}"}} for offset in distances]
         with pytest.raises(ZeroDivisionError):
             stage.main({"sets": {"first": "one"}, "held_out_pairs": 8, "points": points, "seeds": [0, 1]}, paths)
-    assert given[0].items() < given[1].items()
+    assert calls[0].items() < calls[1].items()
 
 
 def test_other_images_have_other_hashes(folders):

@@ -1,4 +1,4 @@
-"""Networks for images of 32 pixels: their published sizes, their blocks written out, and what they refuse."""
+"""Networks for images of 32 pixels: their published sizes, their blocks written out, and their refusals."""
 
 import pytest
 import torch
@@ -13,8 +13,8 @@ from annulus_lab.studies.distillation.classifiers.shufflenet import GroupedBottl
 from annulus_lab.studies.distillation.classifiers.wide import PreactivationBlock
 
 # Width of the features, side of the last map of an image of 32 pixels, weights with 100 classes. The weights were
-# counted in the networks of the reference implementation of arXiv:1910.10699 (RepDistiller), run beside this project;
-# so they are no published numbers. The tests below hold those that are published, as far as there are any.
+# counted in the networks of the reference implementation of arXiv:1910.10699 (RepDistiller), run beside this project.
+# They are not published; PUBLISHED below has the published numbers.
 NETWORKS = {
     "resnet8": (64, 8, 83_892),
     "resnet14": (64, 8, 181_108),
@@ -84,7 +84,7 @@ def with_statistics(block):
     return block.double().eval()
 
 
-def normed(maps, norm):
+def normalise(maps, norm):
     column = (-1, 1, 1)
     spread = (norm.running_var + norm.eps).sqrt().view(column)
     return (maps - norm.running_mean.view(column)) / spread * norm.weight.view(column) + norm.bias.view(column)
@@ -93,8 +93,8 @@ def normed(maps, norm):
 @pytest.mark.parametrize(("channels", "stride"), [(24, 1), (40, 2), (40, 1)])
 def test_a_wide_block_normalises_and_rectifies_before_it_convolves(block_input, channels, stride):
     block = with_statistics(PreactivationBlock(24, channels, stride))
-    rectified = normed(block_input, block.bn1).clamp_min(0)
-    inside = normed(F.conv2d(rectified, block.conv1.weight, None, stride, 1), block.bn2).clamp_min(0)
+    rectified = normalise(block_input, block.bn1).clamp_min(0)
+    inside = normalise(F.conv2d(rectified, block.conv1.weight, None, stride, 1), block.bn2).clamp_min(0)
     shortcut = block_input if channels == 24 else F.conv2d(rectified, block.shortcut.weight, None, stride)
     torch.testing.assert_close(block(block_input), F.conv2d(inside, block.conv2.weight, None, 1, 1) + shortcut)
 
@@ -103,9 +103,9 @@ def test_a_wide_block_normalises_and_rectifies_before_it_convolves(block_input, 
 def test_an_inverted_residual_ends_linear_and_adds_only_equal_maps(block_input, channels, stride):
     block = with_statistics(InvertedResidual(24, channels, stride, times=3))
     first, norm1, _, depthwise, norm2, _, last, norm3 = block.layers
-    inside = normed(F.conv2d(block_input, first.weight), norm1).clamp_min(0)
-    inside = normed(F.conv2d(inside, depthwise.weight, None, stride, 1, groups=72), norm2).clamp_min(0)
-    expected = normed(F.conv2d(inside, last.weight), norm3)
+    inside = normalise(F.conv2d(block_input, first.weight), norm1).clamp_min(0)
+    inside = normalise(F.conv2d(inside, depthwise.weight, None, stride, 1, groups=72), norm2).clamp_min(0)
+    expected = normalise(F.conv2d(inside, last.weight), norm3)
     added = block_input if (channels, stride) == (24, 1) else 0
     torch.testing.assert_close(block(block_input), expected + added)
 
@@ -115,13 +115,13 @@ def test_a_grouped_bottleneck_shuffles_and_puts_the_pooled_input_beside(generato
     maps = torch.randn(2, inputs, 7, 7, generator=generator)
     block = with_statistics(GroupedBottleneck(inputs, 48 if stride == 1 else 96, stride))
     groups = 1 if inputs == 24 else 3
-    inside = normed(F.conv2d(maps, block.conv1.weight, groups=groups), block.bn1).clamp_min(0)
+    inside = normalise(F.conv2d(maps, block.conv1.weight, groups=groups), block.bn1).clamp_min(0)
     each = inside.shape[1] // groups
     inside = inside[:, [group * each + place for place in range(each) for group in range(groups)]]
-    inside = normed(F.conv2d(inside, block.conv2.weight, None, stride, 1, groups=inside.shape[1]), block.bn2)
-    found = normed(F.conv2d(inside.clamp_min(0), block.conv3.weight, groups=3), block.bn3)
+    inside = normalise(F.conv2d(inside, block.conv2.weight, None, stride, 1, groups=inside.shape[1]), block.bn2)
+    branch = normalise(F.conv2d(inside.clamp_min(0), block.conv3.weight, groups=3), block.bn3)
     shortcut = F.avg_pool2d(maps, 3, 2, 1)
-    expected = found + maps if stride == 1 else torch.cat([found, shortcut], dim=1)
+    expected = branch + maps if stride == 1 else torch.cat([branch, shortcut], dim=1)
     torch.testing.assert_close(block(maps), expected.clamp_min(0))
 
 

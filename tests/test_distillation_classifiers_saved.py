@@ -1,4 +1,4 @@
-"""Classifiers as files: what was saved comes back frozen, and what is damaged is refused."""
+"""Classifiers as files: a saved one loads frozen, and a damaged one is refused."""
 
 import json
 
@@ -47,8 +47,8 @@ def test_a_saved_classifier_comes_back_frozen_with_the_same_scores(name, tmp_pat
     ],
 )
 def test_a_description_that_is_no_classifier_s_is_refused(weights, change, sentence):
-    described = weights.with_suffix(".json")
-    described.write_text(json.dumps(json.loads(described.read_text()) | change))
+    description = weights.with_suffix(".json")
+    description.write_text(json.dumps(json.loads(description.read_text()) | change))
     with pytest.raises(InputError, match=sentence):
         load_classifier(weights)
 

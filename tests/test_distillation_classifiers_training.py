@@ -1,4 +1,4 @@
-"""The loop of classifiers: every step written out, exact resume, views, sentences, and whose images it hands over."""
+"""The loop of classifiers: every step written out, exact resume, views, error sentences, and the rows in batches."""
 
 import copy
 import math
@@ -28,14 +28,14 @@ PARAMS = filled(FitParams, RATES | {"epochs": 2, "batch_size": 4, "padding": 2, 
 
 @pytest.fixture
 def images(generator):
-    """Ten images, whose last batch of four has two."""
+    """Ten images: the last batch of four has two."""
     pixels = torch.randint(0, 256, (10, 3, 8, 8), generator=generator, dtype=torch.uint8)
     return ImageSet(Resident(pixels), torch.arange(10) % 3, torch.arange(100, 110), CLASSES)
 
 
 def fit(images, *, seed=0, params=PARAMS, objective=Supervised, checkpoint=None, double=False):
-    """A small network trained on these images and tested on them, and what it gives."""
-    classifier = build_classifier("resnet8", 3, seed=0).eval()  # `train` is to change that
+    """A small network, trained and tested on these images, and its result."""
+    classifier = build_classifier("resnet8", 3, seed=0).eval()  # `train` must change the mode
     classifier = classifier.double() if double else classifier  # rounding in float32 grows over the steps
     return classifier, train(classifier, objective(classifier), images, images, params, seed, CPU, checkpoint)
 
@@ -53,9 +53,9 @@ def test_training_is_sgd_with_momentum_written_out(images):
             loss = -sum(scored[place, images.labels[row]] for place, row in enumerate(rows)) / len(rows)
             gradients = torch.autograd.grad(loss, list(plain.parameters()))
             with torch.no_grad():
-                for weight, held, gradient in zip(plain.parameters(), velocity, gradients, strict=True):
-                    held.mul_(0.9).add_(gradient + 0.01 * weight)
-                    weight.sub_(rate * held)
+                for weight, buffer, gradient in zip(plain.parameters(), velocity, gradients, strict=True):
+                    buffer.mul_(0.9).add_(gradient + 0.01 * weight)
+                    weight.sub_(rate * buffer)
             losses.append(loss.item())
         assert fitted.history[epoch] == {
             "epoch": epoch + 1,
@@ -84,7 +84,7 @@ def test_the_metrics_are_those_of_the_whole_upright_test_images(images):
 
 @pytest.mark.parametrize("name", ["wrn_16_1", "vgg8", "mobilenet_v2", "shufflenet_v1", "shufflenet_v2"])
 def test_every_kind_of_network_takes_the_steps_of_sgd(images, name):
-    classifier = build_classifier(name, 3, seed=0).double()  # batch-norm of ten pixels makes much of rounding
+    classifier = build_classifier(name, 3, seed=0).double()  # batch-norm of ten pixels amplifies rounding
     plain = copy.deepcopy(classifier).train()
     params = replace(PARAMS, epochs=1, batch_size=10, padding=0, flip=0.0, momentum=0.0)
     train(classifier, Supervised(classifier), images, images, params, 0, CPU)
@@ -92,8 +92,8 @@ def test_every_kind_of_network_takes_the_steps_of_sgd(images, name):
     views = padded_crops(images.images.pixels[rows], 0, 0.0, torch.Generator())
     loss = F.cross_entropy(plain(views).float(), images.labels[rows])
     gradients = torch.autograd.grad(loss, list(plain.parameters()))
-    for found, weight, gradient in zip(classifier.parameters(), plain.parameters(), gradients, strict=True):
-        torch.testing.assert_close(found, weight - 0.1 * (gradient + 0.01 * weight))
+    for actual, weight, gradient in zip(classifier.parameters(), plain.parameters(), gradients, strict=True):
+        torch.testing.assert_close(actual, weight - 0.1 * (gradient + 0.01 * weight))
 
 
 class Remembering(Supervised):
@@ -102,10 +102,10 @@ class Remembering(Supervised):
     def __init__(self, classifier):
         super().__init__(classifier)
         self.own = torch.nn.Parameter(torch.ones(classifier.width))
-        self.memory, self.seen, self.stored = torch.zeros(10), [], []
+        self.memory, self.batches, self.stored = torch.zeros(10), [], []
 
     def loss(self, images, rows, labels):
-        self.seen.append((rows.tolist(), labels.tolist(), len(images)))
+        self.batches.append((rows.tolist(), labels.tolist(), len(images)))
         features = self.classifier.features(images)
         drift = (features @ self.own / 100 - self.memory[rows]).square().mean()
         return F.cross_entropy(self.classifier.classify(features), labels) + drift
@@ -125,9 +125,9 @@ class Remembering(Supervised):
         self.memory.copy_(state["memory"])
 
 
-def kept_in(held):
-    """A function that makes such objectives and puts them into the list."""
-    return lambda classifier: held.append(Remembering(classifier)) or held[-1]
+def make_objectives(objectives):
+    """Function that makes such objectives and appends them to the list."""
+    return lambda classifier: objectives.append(Remembering(classifier)) or objectives[-1]
 
 
 class KilledAfterOneEpoch(Checkpoint):
@@ -140,8 +140,8 @@ def test_a_killed_run_goes_on_bit_for_bit_and_says_so(images, tmp_path, monkeypa
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     caplog.set_level("INFO")
     params = replace(PARAMS, epochs=3)
-    held = []
-    objective = kept_in(held)
+    objectives = []
+    objective = make_objectives(objectives)
     whole, expected = fit(images, params=params, objective=objective)
     with KilledAfterOneEpoch("train", {"seed": 0}) as checkpoint, pytest.raises(Killed):
         fit(images, params=params, objective=objective, checkpoint=checkpoint)
@@ -150,21 +150,21 @@ def test_a_killed_run_goes_on_bit_for_bit_and_says_so(images, tmp_path, monkeypa
         again, same = fit(images, params=params, objective=objective, checkpoint=checkpoint)  # nothing is left to train
 
     assert caplog.text.count("resuming at epoch 2 of 3") == 1
-    assert len(held[1].seen) == 3
-    assert len(held[2].seen) == 6
-    assert held[3].seen == []
-    for network, found, memory in ((resumed, fitted, held[2]), (again, same, held[3])):
+    assert len(objectives[1].batches) == 3
+    assert len(objectives[2].batches) == 6
+    assert objectives[3].batches == []
+    for network, result, memory in ((resumed, fitted, objectives[2]), (again, same, objectives[3])):
         torch.testing.assert_close(network.state_dict(), whole.state_dict(), rtol=0, atol=0)
-        torch.testing.assert_close(dict(memory.state_dict()), held[0].state_dict(), rtol=0, atol=0)
-        assert (found.history, found.metrics) == (expected.history, expected.metrics)
+        torch.testing.assert_close(dict(memory.state_dict()), objectives[0].state_dict(), rtol=0, atol=0)
+        assert (result.history, result.metrics) == (expected.history, expected.metrics)
 
 
 def test_an_objective_sees_each_image_once_an_epoch_with_its_label_and_learns(images):
-    held = []
-    fit(images, objective=kept_in(held))
-    [objective] = held
-    assert [rows for rows, *_ in objective.seen] == objective.stored
-    for epoch in (objective.seen[:3], objective.seen[3:]):
+    objectives = []
+    fit(images, objective=make_objectives(objectives))
+    [objective] = objectives
+    assert [rows for rows, *_ in objective.batches] == objective.stored
+    for epoch in (objective.batches[:3], objective.batches[3:]):
         assert [count for *_, count in epoch] == [4, 4, 2]
         assert sorted(row for rows, *_ in epoch for row in rows) == list(range(10))
         assert all(label == row % 3 for rows, labels, _ in epoch for row, label in zip(rows, labels, strict=True))
@@ -173,9 +173,9 @@ def test_an_objective_sees_each_image_once_an_epoch_with_its_label_and_learns(im
 
 
 def test_a_last_batch_of_one_image_is_left_out(images):
-    held = []
-    fit(images.take(torch.arange(9)), objective=kept_in(held))
-    assert [len(rows) for rows in held[0].stored] == [4, 4, 4, 4]
+    objectives = []
+    fit(images.take(torch.arange(9)), objective=make_objectives(objectives))
+    assert [len(rows) for rows in objectives[0].stored] == [4, 4, 4, 4]
 
 
 def test_a_loss_or_scores_that_are_not_finite_are_refused_with_step_and_rate_or_image(images):
@@ -195,13 +195,13 @@ def test_a_loss_or_scores_that_are_not_finite_are_refused_with_step_and_rate_or_
         scores(classifier, images, CPU)
 
 
-def of_sizes(images):
-    changed = copy.copy(images.images)
-    changed.sizes = torch.full((10, 2), 8)
-    return ImageSet(changed, images.labels, images.rows, images.classes)
+def with_sizes(images):
+    store = copy.copy(images.images)
+    store.sizes = torch.full((10, 2), 8)
+    return ImageSet(store, images.labels, images.rows, images.classes)
 
 
-def of_classes(images, *classes):
+def with_classes(images, *classes):
     return ImageSet(images.images, images.labels, images.rows, classes)
 
 
@@ -210,9 +210,12 @@ def of_classes(images, *classes):
     [
         (lambda images: images.take(torch.arange(0)), "the training part holds 0 images"),
         (lambda images: images.take(torch.arange(1)), "1 training image, .* at least 2"),
-        (of_sizes, "the training images differ in size"),
-        (lambda images: of_classes(images, *"abcd"), "resnet8 scores 3 classes, .* images have 4; build it with class"),
-        (lambda images: of_classes(images, *"acb"), "classes differ from the training images' in their order"),
+        (with_sizes, "the training images differ in size"),
+        (
+            lambda images: with_classes(images, *"abcd"),
+            "resnet8 scores 3 classes, .* images have 4; build it with class",
+        ),
+        (lambda images: with_classes(images, *"acb"), "classes differ from the training images' in their order"),
     ],
 )
 def test_images_that_do_not_suit_are_refused_before_training(images, change, sentence):

@@ -20,18 +20,18 @@ def test_correlations_are_numpy_s_and_do_not_see_scale_or_offset():
 
 
 def test_the_picture_has_a_panel_for_each_student_headed_by_its_mean_absolute_difference(tmp_path, monkeypatch):
-    made, sizes = [], []
-    monkeypatch.setattr(correlation, "Figure", lambda **of: made.append(Figure(**of)) or made[-1])
+    figures, sizes = [], []
+    monkeypatch.setattr(correlation, "Figure", lambda **options: figures.append(Figure(**options)) or figures[-1])
     for names in (["alone"], ["alone", "crd"]):
         save_picture(dict.fromkeys(names, torch.tensor([[0.0, 0.5], [-0.5, 0.0]])), tmp_path / "one.png")
         sizes.append(Image.open(tmp_path / "one.png").size)
-    assert [panel.get_title() for panel in made[1].axes[:2]] == ["alone: 0.250", "crd: 0.250"]
+    assert [panel.get_title() for panel in figures[1].axes[:2]] == ["alone: 0.250", "crd: 0.250"]
     assert sizes[1][0] > 1.5 * sizes[0][0]
     assert sizes[1][1] == sizes[0][1]
 
 
 def test_the_picture_is_drawn_before_its_file_is_opened(tmp_path, monkeypatch):
-    """A kill while it is drawn leaves nothing."""
+    """A kill during the drawing leaves no file."""
     monkeypatch.setattr(Figure, "savefig", lambda figure, file, **_: file.write(b"%d" % len(list(tmp_path.iterdir()))))
     save_picture({"alone": torch.eye(3)}, tmp_path / "one.png")
     assert (tmp_path / "one.png").read_bytes() == b"0"

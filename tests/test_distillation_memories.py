@@ -35,7 +35,7 @@ SETTINGS |= {"bank_rate": 0.25, "bound": "infonce", "alpha": None, "normaliser":
 SETTINGS |= {"sampler": "uniform", "samplers": SAMPLERS}
 
 
-def contrast_of(seed=0, labels=LABELS, **changes):
+def make_contrast(seed=0, labels=LABELS, **changes):
     params = filled(ContrastParams, SETTINGS | changes)
     return ContrastiveDistillation((5, 6), labels, params, build_contrast(params), seed, epoch_steps=6).double()
 
@@ -47,7 +47,7 @@ def features(seed=0):
 
 
 class Fixed(Sampler):
-    """Negatives that the test knows, in the place of a sampler's."""
+    """Sampler of negatives that the test has set."""
 
     shares = 0.0, 1.0
 
@@ -94,14 +94,14 @@ def plain_loss(queries, bank, index, bound, alpha, z):
 @pytest.mark.parametrize(("bound", "alpha"), BOUNDS)
 def test_loss_gradients_and_memories_are_those_of_plain_loops_step_after_step(bound, alpha):
     """Both directions, each with its own normaliser; rows are written after the step, entry by entry."""
-    contrast = contrast_of(bound=bound, alpha=alpha)
+    contrast = make_contrast(bound=bound, alpha=alpha)
     rows = [bank.rows.tolist() for bank in contrast.banks]
     normalisers = [None, None]
     for step in range(3):
         index = with_fixed(contrast, step)
         student, teacher = features(step)
         estimate = contrast(student, teacher, ROWS, LABELS[ROWS])
-        found = torch.autograd.grad(estimate.loss, [student, *contrast.heads.parameters()])
+        actual = torch.autograd.grad(estimate.loss, [student, *contrast.heads.parameters()])
         banks = [torch.tensor(each, dtype=torch.float64) for each in rows]
         embeddings = [
             (each @ head.weight.T + head.bias) / (each @ head.weight.T + head.bias).norm(dim=1, keepdim=True)
@@ -111,7 +111,7 @@ def test_loss_gradients_and_memories_are_those_of_plain_loops_step_after_step(bo
         back, normalisers[1] = plain_loss(embeddings[1], banks[0], index, bound, alpha, normalisers[1])
         torch.testing.assert_close(estimate.loss, towards + back)
         expected = torch.autograd.grad(towards + back, [student, *contrast.heads.parameters()])
-        torch.testing.assert_close(found, expected)
+        torch.testing.assert_close(actual, expected)
         assert [bank.rows.tolist() for bank in contrast.banks] == rows, "no row is written before the step"
         contrast.after_step(ROWS)
         for side, memory in enumerate(rows):
@@ -127,21 +127,21 @@ def test_loss_gradients_and_memories_are_those_of_plain_loops_step_after_step(bo
 @pytest.mark.parametrize("sampler", list(SAMPLERS))
 @pytest.mark.parametrize("origin", ["other-classes", "all"])
 def test_negatives_are_of_the_sampler_s_ranks_and_of_other_classes_where_asked(sampler, origin):
-    contrast = contrast_of(sampler=sampler, negatives_from=origin, negatives=400)
-    drawn, original = [], contrast.contrasts[0].config.sampler
+    contrast = make_contrast(sampler=sampler, negatives_from=origin, negatives=400)
+    draws, original = [], contrast.contrasts[0].config.sampler
 
     class Watched(Fixed):
         clustering, shares = original.clustering, original.shares
 
         def draw(self, *args):
-            drawn.append((args[0].clone(), original.draw(*args)))
-            return drawn[-1][1]
+            draws.append((args[0].clone(), original.draw(*args)))
+            return draws[-1][1]
 
     for each in contrast.contrasts:
         object.__setattr__(each.config, "sampler", Watched(None))
     contrast(*features(), ROWS, LABELS[ROWS])
     first, last = (math.floor(share * (IMAGES - 1) + 1e-6) for share in original.shares)
-    for contrasted, (scores, selection) in zip(contrast.contrasts, drawn, strict=True):
+    for contrasted, (scores, selection) in zip(contrast.contrasts, draws, strict=True):
         for query, own in enumerate(ROWS.tolist()):
             others = [row for row in range(IMAGES) if (row != own if origin == "all" else LABELS[row] != LABELS[own])]
             kept = set(sorted(others, key=lambda row: -scores[query, row].item())[first:last])
@@ -153,7 +153,7 @@ def test_negatives_are_of_the_sampler_s_ranks_and_of_other_classes_where_asked(s
 
 def test_a_query_s_clusters_are_those_of_the_other_network_s_memory_anew_each_epoch():
     """An epoch has six steps."""
-    contrast = contrast_of(sampler="cave").float()
+    contrast = make_contrast(sampler="cave").float()
     for step in range(13):
         if step % 6 == 0:
             rows = [bank.rows.clone() for bank in contrast.banks]
@@ -164,12 +164,12 @@ def test_a_query_s_clusters_are_those_of_the_other_network_s_memory_anew_each_ep
 
 
 def test_memories_start_apart_and_directions_draw_apart_as_those_of_two_seeds_do():
-    both = [contrast_of(seed) for seed in (0, 1)]
+    both = [make_contrast(seed) for seed in (0, 1)]
     rows = [bank.rows for contrast in both for bank in contrast.banks]
     states = [each.generator.get_state() for contrast in both for each in contrast.contrasts]
     weights = [contrast.heads[0].weight for contrast in both]
-    for drawn in (rows, states, weights):
-        assert not any(one.equal(other) for one, other in itertools.combinations(drawn, 2))
+    for tensors in (rows, states, weights):
+        assert not any(one.equal(other) for one, other in itertools.combinations(tensors, 2))
 
 
 def test_a_moving_average_keeps_99_percent_of_its_normaliser():
@@ -193,7 +193,7 @@ def test_an_alpha_of_another_bound_and_a_sampler_that_may_leave_only_the_query_s
     if "samplers" in changes:
         changes = changes | {"samplers": SAMPLERS | {"ring": changes["samplers"]}}
     with pytest.raises((InputError, ValueError), match=sentence):
-        contrast_of(**changes)
+        make_contrast(**changes)
 
 
 def test_softened_answers_are_hinton_s_divergence_with_a_gradient_that_no_temperature_shrinks():
@@ -202,12 +202,12 @@ def test_softened_answers_are_hinton_s_divergence_with_a_gradient_that_no_temper
     for temperature in (1.0, 4.0):
         total = 0.0
         for s, t in zip(student.tolist(), teacher.tolist(), strict=True):
-            of_s, of_t = ([math.exp(each / temperature) for each in scores] for scores in (s, t))
-            for a, b in zip(of_s, of_t, strict=True):
-                p = b / sum(of_t)
-                total += p * math.log(p / (a / sum(of_s)))
-        found = kd_loss(student, teacher, temperature)
-        assert found.item() == pytest.approx(total * temperature**2 / 3)
+            student_exps, teacher_exps = ([math.exp(each / temperature) for each in scores] for scores in (s, t))
+            for a, b in zip(student_exps, teacher_exps, strict=True):
+                p = b / sum(teacher_exps)
+                total += p * math.log(p / (a / sum(student_exps)))
+        actual = kd_loss(student, teacher, temperature)
+        assert actual.item() == pytest.approx(total * temperature**2 / 3)
     assert kd_loss(teacher, teacher, 4.0).item() == pytest.approx(0)
     large = student.clone().requires_grad_()
     (gradient,) = torch.autograd.grad(kd_loss(large, teacher, 1e4), large)
@@ -217,7 +217,7 @@ def test_softened_answers_are_hinton_s_divergence_with_a_gradient_that_no_temper
 
 def test_a_resumed_contrast_makes_the_same_step():
     """Banks, normaliser, draws and the number of steps are in the state."""
-    first, other = (contrast_of(seed, bound="binary-nce", sampler="cave") for seed in (0, 1))
+    first, other = (make_contrast(seed, bound="binary-nce", sampler="cave") for seed in (0, 1))
     for each in range(2):
         first(*features(each), ROWS, LABELS[ROWS])
         first.after_step(ROWS)

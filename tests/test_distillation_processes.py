@@ -1,4 +1,4 @@
-"""Two processes that share each batch train the student that one trains."""
+"""Two processes that share each batch train the same student as one process."""
 
 import pytest
 import torch
@@ -32,24 +32,24 @@ def images(count, key):
 
 
 def whole_fit(loss, count=28):
-    """What a training leaves behind: batches of 8, and in each epoch a last one of 4."""
-    torch.manual_seed(rank())  # whatever drew from the global generator would differ
+    """Results of a training with batches of 8, and a last batch of 4 in each epoch."""
+    torch.manual_seed(rank())  # draws from the global generator would differ
     data = images(count, 0)
     student = build_classifier("resnet8", 4, seed=0).double()
     objective = Supervised(student)
     if loss != "alone":
-        found = loss_settings(OwnStudy(ROOT / "stages/distillation/params.yaml"), loss)
+        settings = loss_settings(OwnStudy(ROOT / "stages/distillation/params.yaml"), loss)
         contrast = None
-        if found["weights"]["contrast"] > 0:
-            params = filled(ContrastParams, found["contrast"] | {"negatives": 6, "dim": 4})
+        if settings["weights"]["contrast"] > 0:
+            params = filled(ContrastParams, settings["contrast"] | {"negatives": 6, "dim": 4})
             contrast = ContrastiveDistillation((64, 64), data.labels, params, build_contrast(params), 0, 4)
         teacher = build_classifier("resnet8", 4, seed=1).double()
-        objective = Distillation(student, teacher, filled(WeightParams, found["weights"]), contrast)
+        objective = Distillation(student, teacher, filled(WeightParams, settings["weights"]), contrast)
     fitted = train(student, objective, data, images(12, 1), filled(FitParams, FIT), 0, torch.device("cpu"))
     return {
         "history": fitted.history,
         "student": student.state_dict(),
-        "besides": {name: held for name, held in objective.state_dict().items() if isinstance(held, torch.Tensor)},
+        "besides": {name: value for name, value in objective.state_dict().items() if isinstance(value, torch.Tensor)},
     }
 
 
@@ -58,8 +58,8 @@ def test_two_processes_train_the_student_that_one_trains(loss):
     """Losses, weights, batch statistics, linear maps and memories; the losses are computed in float32."""
     one, (two, other) = whole_fit(loss), together(whole_fit, loss)
     assert bool(one["besides"]) == (loss not in ("alone", "kd"))
-    for found, expected in zip(two["history"], one["history"], strict=True):
-        assert found == pytest.approx(expected, rel=1e-6)
+    for actual, expected in zip(two["history"], one["history"], strict=True):
+        assert actual == pytest.approx(expected, rel=1e-6)
     for kind in ("student", "besides"):
         for name, expected in one[kind].items():
             torch.testing.assert_close(two[kind][name], expected, rtol=1e-4, atol=1e-6, msg=name)
@@ -74,4 +74,4 @@ def refusal(count):
 
 def test_a_last_batch_that_processes_cannot_share_is_refused_before_the_first_step():
     sentence = "27 images end with a batch of 3, which 2 processes cannot share evenly; take another batch_size, or"
-    assert all(found.startswith(sentence) for found in together(refusal, 27))
+    assert all(error.startswith(sentence) for error in together(refusal, 27))

@@ -1,4 +1,4 @@
-"""A student's training: what its loss holds, what stays as it is, what is refused before the first step."""
+"""A student's training: the terms of its loss, the fixed teacher, its states, and refusals before the first step."""
 
 import itertools
 from copy import deepcopy
@@ -47,11 +47,11 @@ def whole(study):
     return study.read(DistillationParams)
 
 
-def settings_of(loss, **weights):
-    found = loss_settings(OwnStudy(STUDY), loss)
-    found["contrast"] |= {"negatives": 8, "dim": 4}
-    found["weights"] |= weights
-    return {"network": "resnet8", "fit": FIT} | found
+def task_settings(loss, **weights):
+    settings = loss_settings(OwnStudy(STUDY), loss)
+    settings["contrast"] |= {"negatives": 8, "dim": 4}
+    settings["weights"] |= weights
+    return {"network": "resnet8", "fit": FIT} | settings
 
 
 def teacher_file(folder, classes=4, name="resnet8"):
@@ -68,7 +68,7 @@ def test_the_loss_is_labels_answers_and_contrast_weighed_and_the_teacher_stays_a
     teacher = load_classifier(teacher_file(images))
     before = {name: tensor.clone() for name, tensor in teacher.state_dict().items()}
     views, rows, labels = torch.rand(6, 3, 8, 8), torch.arange(6), torch.arange(40) % 4
-    params = filled(ContrastParams, settings_of("mlcpc-005")["contrast"])
+    params = filled(ContrastParams, task_settings("mlcpc-005")["contrast"])
     contrast = ContrastiveDistillation((64, 64), labels, params, build_contrast(params), 0, 4)
     student = build_classifier("resnet8", 4, seed=0)
     state = deepcopy(contrast.state_dict())
@@ -77,11 +77,11 @@ def test_the_loss_is_labels_answers_and_contrast_weighed_and_the_teacher_stays_a
     expected = 0.7 * contrast(*both, rows, labels[rows]).loss + 0.3 * F.cross_entropy(student(views), labels[rows])
     softened = F.log_softmax(student(views) / 2, 1), F.softmax(teacher(views) / 2, 1)
     expected = expected + 0.5 * 4 * F.kl_div(*softened, reduction="batchmean")
-    contrast.load_state_dict(state)  # the draws begin anew
+    contrast.load_state_dict(state)  # the draws start again
     distillation = Distillation(student, teacher.train(), weights, contrast)
-    found = distillation.loss(views, rows, labels[rows])
-    torch.testing.assert_close(found, expected)
-    found.backward()
+    loss = distillation.loss(views, rows, labels[rows])
+    torch.testing.assert_close(loss, expected)
+    loss.backward()
     assert all(head.weight.grad.abs().sum() > 0 for head in contrast.heads)
     distillation.after_step(rows)
     assert all(parameter.grad is None for parameter in teacher.parameters())
@@ -91,20 +91,20 @@ def test_the_loss_is_labels_answers_and_contrast_weighed_and_the_teacher_stays_a
 
 
 def test_a_task_s_seed_decides_everything_and_its_network_normalises_by_the_training_images(images, monkeypatch):
-    given = []
+    calls = []
     monkeypatch.setenv("DVC_ROOT", str(images))
-    monkeypatch.setattr(distillation_runs, "train", lambda *of: given.append(of) or FitResult({}, [], {}))
-    task = ClassifierTask(settings_of("crd"), images, teacher_file(images))
+    monkeypatch.setattr(distillation_runs, "train", lambda *arguments: calls.append(arguments) or FitResult({}, [], {}))
+    task = ClassifierTask(task_settings("crd"), images, teacher_file(images))
     for seed in (0, 1):
         task.run(seed, CPU)
-    assert [seed for *_, seed, _, _ in given] == [0, 1]
-    for drawn in (
-        [next(classifier.parameters()) for classifier, *_ in given],
-        [bank.rows for _, objective, *_ in given for bank in objective.contrast.banks],
+    assert [seed for *_, seed, _, _ in calls] == [0, 1]
+    for tensors in (
+        [next(classifier.parameters()) for classifier, *_ in calls],
+        [bank.rows for _, objective, *_ in calls for bank in objective.contrast.banks],
     ):
-        assert not any(one.equal(other) for one, other in itertools.combinations(drawn, 2))
+        assert not any(one.equal(other) for one, other in itertools.combinations(tensors, 2))
     pixels = load_images(images / "train.safetensors").images.pixels.transpose(0, 1).flatten(1).double() / 255
-    for classifier, *_ in given:
+    for classifier, *_ in calls:
         torch.testing.assert_close(classifier.mean.flatten().double(), pixels.mean(dim=1))
         torch.testing.assert_close(classifier.std.flatten().double(), pixels.std(dim=1, correction=0))
 
@@ -112,50 +112,50 @@ def test_a_task_s_seed_decides_everything_and_its_network_normalises_by_the_trai
 def test_a_killed_run_goes_on_with_the_same_bits_and_a_teacher_file_is_only_read(images, monkeypatch):
     monkeypatch.setenv("DVC_ROOT", str(images / "here"))
     teacher = teacher_file(images)
-    content, saved = teacher.read_bytes(), []
-    task = ClassifierTask(settings_of("crd"), images, teacher)
+    content, states = teacher.read_bytes(), []
+    task = ClassifierTask(task_settings("crd"), images, teacher)
     whole, fitted = task.run(0, CPU)
     monkeypatch.setenv("DVC_ROOT", str(images / "elsewhere"))
     save = Checkpoint.save
 
-    def killed(self, state):
+    def save_and_kill(self, state):
         save(self, state)
-        saved.append(state)
+        states.append(state)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Checkpoint, "save", killed)
+        patch.setattr(Checkpoint, "save", save_and_kill)
         with pytest.raises(KeyboardInterrupt):
             task.run(0, CPU)
     resumed, again = task.run(0, CPU)
-    assert len(saved) == 1
+    assert len(states) == 1
     torch.testing.assert_close(whole.state_dict(), resumed.state_dict(), rtol=0, atol=0)
     assert fitted.history == again.history
     assert teacher.read_bytes() == content
 
 
 def test_an_edit_while_seeds_wait_for_a_worker_changes_no_state(images, monkeypatch):
-    """A later seed's state would be that of the edited code, and a stage that is killed would go on with it."""
+    """Otherwise a later seed's state would be of the edited code, and a killed stage would go on with it."""
     edits = itertools.count()
     monkeypatch.setattr(distillation_runs, "hash_code", lambda module: {"edited": str(next(edits))})
-    task = ClassifierTask(settings_of("kd"), images)
+    task = ClassifierTask(task_settings("kd"), images)
     assert task.checkpoint(0, CPU).folder == task.checkpoint(0, CPU).folder
 
 
 def test_another_seed_in_the_list_changes_no_state_of_the_rest(images):
     one, both = (
-        ClassifierTask(settings_of("kd") | {"seeds": seeds}, images).checkpoint(0, CPU) for seeds in ([0], [0, 1])
+        ClassifierTask(task_settings("kd") | {"seeds": seeds}, images).checkpoint(0, CPU) for seeds in ([0], [0, 1])
     )
     assert one.folder == both.folder
 
 
 @pytest.mark.parametrize("batch_size", [10, 13, 14])
 def test_memories_know_the_steps_of_an_epoch_also_where_a_last_image_is_left_out(images, batch_size):
-    """An epoch's start is where they are clustered: of 40 images after 4, 3 (of 13, and one is left) or 3 steps."""
+    """Memories are clustered when an epoch starts: of 40 images after 4, 3 (of 13; one image is unused) or 3 steps."""
     teacher, train_images = teacher_file(images), load_images(images / "train.safetensors")
     fit = filled(FitParams, FIT | {"batch_size": batch_size})
     classifier = build_classifier("resnet8", 4, seed=0)
-    objective = ClassifierTask(settings_of("mlcpc-005"), images, teacher).objective(
+    objective = ClassifierTask(task_settings("mlcpc-005"), images, teacher).objective(
         classifier, train_images, fit, 0, CPU
     )
     train(classifier, objective, train_images, load_images(images / "test.safetensors"), fit, 0, CPU)
@@ -166,12 +166,12 @@ def test_a_teacher_of_other_classes_or_of_another_network_is_refused_before_the_
     monkeypatch.setenv("DVC_ROOT", str(images))
     teacher = teacher_file(images, classes=5)
     with pytest.raises(InputError, match="resnet8 scores 5 classes, and the training images have 4"):
-        ClassifierTask(settings_of("kd"), images, teacher).run(0, CPU)
+        ClassifierTask(task_settings("kd"), images, teacher).run(0, CPU)
     other = images / "other"
     other.mkdir()
     teacher.with_suffix(".json").write_bytes(teacher_file(other, name="resnet14").with_suffix(".json").read_bytes())
     with pytest.raises(InputError, match=r"teacher.safetensors does not have the shapes of teacher.json"):
-        ClassifierTask(settings_of("kd"), images, teacher).run(0, CPU)
+        ClassifierTask(task_settings("kd"), images, teacher).run(0, CPU)
     student, taught = build_classifier("resnet8", 4, 0), build_classifier("resnet8", 5, 0)
     with pytest.raises(InputError, match="the teacher resnet8 scores 5 classes, and the student's images have 4"):
         Distillation(

@@ -1,4 +1,4 @@
-"""The table of distillation against gains that one can count by hand."""
+"""The table of distillation against gains that are counted by hand."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from annulus.files.right import write_right
 from annulus_lab.studies.distillation.distillation_tables import Students, differences, family, rows, teacher_row
 
 PAIR = {"name": "small", "teacher": "resnet14", "student": "resnet8"}
-# Which of four test images each seed's student is right of.
+# Right answers on four test images, by loss and seed of the student.
 RIGHT = {
     "alone": {0: [1, 0, 0, 0], 1: [1, 1, 0, 0]},
     "crd": {0: [1, 1, 0, 0], 1: [1, 1, 1, 0]},
@@ -39,8 +39,8 @@ def test_gains_are_over_the_student_alone_and_over_crd_and_what_has_not_run_is_l
     assert numbers == [[37.5, 0, -25], [62.5, 25, 0], [87.5, 50, 25]]
     assert (table["alone"]["gain_verdict"], table["crd"]["crd_gain_verdict"]) == ("base", "base")
     assert (table["mlcpc-005"]["method"], table["mlcpc-005"]["alpha"]) == ("alpha-ML-CPC", 0.05)
-    found = differences(students, "small", {"mlcpc-005": ["crd", "kd"], "kd": ["crd"]})
-    assert [(row["loss"], row["base"], row["gain_percent"]) for row in found] == [("mlcpc-005", "crd", 25)]
+    actual = differences(students, "small", {"mlcpc-005": ["crd", "kd"], "kd": ["crd"]})
+    assert [(row["loss"], row["base"], row["gain_percent"]) for row in actual] == [("mlcpc-005", "crd", 25)]
     teacher = teacher_row(PAIR, folder / "rows", folder / "right")
     assert (teacher["here_percent"], teacher["gain_percent"], teacher["method"]) == (100, "", "Teacher")
     assert set(teacher) == set(table["crd"])

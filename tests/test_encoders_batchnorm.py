@@ -26,14 +26,14 @@ def near(actual, expected, atol=1e-10):
 
 
 def unequal(shape, generator):
-    """Float64 rows that differ much in mean and spread, so that it matters who is normalised with whom; weights."""
+    """Float64 rows that differ much in mean and spread, so that the grouping changes the result; random weights."""
     scale = torch.linspace(0.5, 4, shape[0], dtype=torch.float64).view(-1, *[1] * (len(shape) - 1))
     rows, weights = (torch.randn(shape, generator=generator, dtype=torch.float64) for _ in range(2))
     return rows * scale + 10 * scale, weights
 
 
-def prepared(norm):
-    """The same weights and statistics in any kind of batch-norm, none of them 0 or 1."""
+def set_values(norm):
+    """Sets the same weights and statistics, mostly unlike the defaults, in any kind of batch-norm, in float64."""
     norm.double()
     values = torch.linspace(0.5, 2, norm.num_features, dtype=torch.float64)
     for name, value in (
@@ -46,17 +46,17 @@ def prepared(norm):
 
 
 def through(norm, x, weights, groups=1):
-    """By name: outputs, gradients of their weighted sum, averaged over processes, and state afterwards; which rows.
+    """Outputs, gradients of their weighted sum over all processes and state afterwards, by name; this process's rows.
 
-    The rows are this process's. Plain batch-norm walks over groups, one after the other.
+    Plain batch-norm takes the groups one after the other.
     """
     rows, x, weights = local_slice(len(x)), local(x).clone().requires_grad_(), local(weights)
     result = norm(x) if groups == 1 else torch.cat([norm(some) for some in x.chunk(groups)])
     (result * weights).sum().mul(world_size()).backward()
     GradientMeans(norm.parameters()).wait()
     gradients = {f"{name}.grad": parameter.grad for name, parameter in norm.named_parameters()}
-    found = {"output": result.detach(), "x.grad": x.grad / world_size(), **gradients, **norm.state_dict()}
-    return copy.deepcopy(found), rows
+    results = {"output": result.detach(), "x.grad": x.grad / world_size(), **gradients, **norm.state_dict()}
+    return copy.deepcopy(results), rows
 
 
 def assert_shares_equal(answers, expected):
@@ -77,10 +77,10 @@ def assert_shares_equal(answers, expected):
 )
 @pytest.mark.parametrize("shape", SHAPES)
 def test_groups_equal_a_plain_batchnorm_each_in_turn(shape, groups, settings, generator):
-    plain = prepared(PLAIN[len(shape)](5, **settings))
-    grouped = prepared(GROUPED[len(shape)](5, groups=groups, **settings))
+    plain = set_values(PLAIN[len(shape)](5, **settings))
+    grouped = set_values(GROUPED[len(shape)](5, groups=groups, **settings))
     without_gradient = copy.deepcopy(grouped)
-    for _ in range(2):  # the second batch meets the statistics that the first left
+    for _ in range(2):  # the second batch starts from the first batch's statistics
         x, weights = unequal(shape, generator)
         expected, _ = through(plain, x, weights, groups)
         assert_shares_equal([through(grouped, x, weights)], expected)
@@ -135,9 +135,9 @@ def test_groups_that_do_not_fit_the_batch_or_the_processes_are_refused():
 )
 def test_synchronised_processes_equal_one_on_the_whole_batch(shape, settings, generator):
     x, weights = unequal(shape, generator)
-    expected, _ = through(prepared(PLAIN[len(shape)](5, **settings)), x, weights)
+    expected, _ = through(set_values(PLAIN[len(shape)](5, **settings)), x, weights)
     layout = torch.channels_last if len(shape) == 4 else torch.contiguous_format
-    answers = together(through, prepared(SyncBatchNorm(5, **settings)), x.contiguous(memory_format=layout), weights)
+    answers = together(through, set_values(SyncBatchNorm(5, **settings)), x.contiguous(memory_format=layout), weights)
     assert_shares_equal(answers, expected)
     for share, _ in answers:
         assert all(share[name].is_contiguous(memory_format=layout) for name in ("output", "x.grad"))
@@ -153,7 +153,7 @@ def test_synchronised_variance_survives_a_large_mean_and_images_in_bfloat16(gene
 
 
 def penalty(norm, x, weights, power):
-    """The gradient of the squared gradient of a sum of powers, and of x itself; or what refuses it."""
+    """Gradient of the squared gradient of a sum of powers plus the sum of x, or the text of the refusal."""
     x = local(x).clone().requires_grad_()
     try:
         (first,) = torch.autograd.grad((norm(x) * local(weights)).pow(power).sum(), x, create_graph=True)
@@ -162,29 +162,29 @@ def penalty(norm, x, weights, power):
         return str(error)
 
 
-@pytest.mark.parametrize("power", [1, 2])  # 1: the gradient that comes in has no graph
+@pytest.mark.parametrize("power", [1, 2])  # with power 1 the incoming gradient has no graph
 def test_a_second_derivative_over_processes_is_refused_and_in_one_or_in_evaluation_right(power, generator):
     x, weights = unequal(ROWS, generator)
-    plain, synced = prepared(nn.BatchNorm1d(5)), prepared(SyncBatchNorm(5))
+    plain, synced = set_values(nn.BatchNorm1d(5)), set_values(SyncBatchNorm(5))
     near(penalty(synced, x, weights, power), penalty(plain, x, weights, power))
-    for said in together(penalty, synced, x, weights, power):
-        assert said.startswith("create_graph=True asks batch-norm for a second derivative over several processes")
+    for message in together(penalty, synced, x, weights, power):
+        assert message.startswith("create_graph=True asks batch-norm for a second derivative over several processes")
     answers = together(penalty, synced.eval(), x, weights, power)
     near(torch.cat(answers), penalty(plain.eval(), x, weights, power))
 
 
 def test_in_evaluation_and_in_one_process_synchronised_is_plain(generator):
     for training in (True, False):
-        plain, synced = (prepared(kind(5)).train(training) for kind in (nn.BatchNorm2d, SyncBatchNorm))
+        plain, synced = (set_values(kind(5)).train(training) for kind in (nn.BatchNorm2d, SyncBatchNorm))
         x, weights = unequal(IMAGES, generator)
         expected, _ = through(plain, x, weights)
         assert all(torch.equal(value, expected[name]) for name, value in through(synced, x, weights)[0].items())
-    assert_shares_equal(together(through, prepared(SyncBatchNorm(5)).eval(), x, weights), expected)
+    assert_shares_equal(together(through, set_values(SyncBatchNorm(5)).eval(), x, weights), expected)
 
 
 def test_processes_sharing_the_groups_equal_one(generator):
     x, weights = unequal(IMAGES, generator)
-    norm = prepared(GroupedBatchNorm2d(5, groups=6, momentum=None))
+    norm = set_values(GroupedBatchNorm2d(5, groups=6, momentum=None))
     assert_shares_equal(together(through, copy.deepcopy(norm), x, weights), through(norm, x, weights)[0])
 
 
@@ -192,7 +192,7 @@ def test_processes_sharing_the_groups_equal_one(generator):
 
 
 def network():
-    """The same weights at every call."""
+    """A network with the same weights at every call."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
         inner = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4, eps=0.1, momentum=0.3), nn.ReLU())
@@ -209,7 +209,7 @@ def test_a_network_without_batch_norm_stays_as_it_is(monkeypatch):
 
 
 class Activated(nn.BatchNorm2d):
-    """As timm's BatchNormAct2d: an activation in the batch-norm's forward."""
+    """Batch-norm with an activation in its forward, like timm's BatchNormAct2d."""
 
     def __init__(self, features, **settings):
         super().__init__(features, **settings)
@@ -220,7 +220,7 @@ class Activated(nn.BatchNorm2d):
 
 
 class Renewing(Activated):
-    """Statistics by hand: new tensors in place of the old ones, and a count that must be there."""
+    """Batch-norm that replaces its running statistics by new tensors and needs its count of batches."""
 
     def forward(self, x):
         mean, var = x.mean(dim=(0, 2, 3)), x.var(dim=(0, 2, 3))
@@ -232,7 +232,7 @@ class Renewing(Activated):
 
 
 class Correcting(Activated):
-    """Batch renormalisation in part: the pass itself reads the running mean."""
+    """A part of batch renormalisation: the forward pass reads the running mean."""
 
     def forward(self, x):
         before = self.running_mean.clone()
@@ -249,7 +249,7 @@ KINDS = {
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_batchnorm_with_a_forward_of_its_own_keeps_it_in_groups(name, generator):
-    plain = prepared(copy.deepcopy(KINDS[name]))
+    plain = set_values(copy.deepcopy(KINDS[name]))
     norm = grouped.convert(copy.deepcopy(plain), groups=3)
     assert isinstance(norm, type(plain))
     without_gradient = pickle.loads(pickle.dumps(norm))
@@ -266,15 +266,15 @@ def test_a_batchnorm_with_a_forward_of_its_own_keeps_it_in_groups(name, generato
 
 
 def test_each_group_meets_the_running_statistics_of_before_the_batch(generator):
-    """As on as many devices, which exchange nothing within a step."""
-    plain = prepared(Correcting(5))
+    """Groups act like devices that exchange nothing within a step."""
+    plain = set_values(Correcting(5))
     norm, x = grouped.convert(copy.deepcopy(plain), groups=3), unequal(IMAGES, generator)[0]
     near(norm(x), torch.cat([copy.deepcopy(plain)(rows) for rows in x.chunk(3)]))
 
 
 def test_processes_sharing_the_groups_of_a_forward_of_its_own_equal_one(generator):
     x, weights = unequal(IMAGES, generator)
-    norm = grouped.convert(prepared(Activated(5)), groups=6)
+    norm = grouped.convert(set_values(Activated(5)), groups=6)
     assert_shares_equal(together(through, copy.deepcopy(norm), x, weights), through(norm, x, weights)[0])
 
 
@@ -296,7 +296,7 @@ class Split(nn.BatchNorm2d):
 
 
 @pytest.mark.parametrize(
-    ("norm", "said"),
+    ("norm", "message"),
     [
         (
             Conditional(3),
@@ -305,8 +305,8 @@ class Split(nn.BatchNorm2d):
         (Split(3), r"layer 0 is a Split, which has a BatchNorm2d inside, and cannot normalise a batch group by group;"),
     ],
 )
-def test_a_batchnorm_that_cannot_pass_group_by_group_is_refused(norm, said):
-    with pytest.raises(InputError, match=said):
+def test_a_batchnorm_that_cannot_pass_group_by_group_is_refused(norm, message):
+    with pytest.raises(InputError, match=message):
         grouped.convert(nn.Sequential(norm), groups=2)
     grouped.convert(nn.Sequential(norm), groups=1)
 
@@ -343,7 +343,7 @@ def test_converting_keeps_weights_statistics_names_and_settings(generator):
 
 
 def test_layers_that_learn_together_learn_what_each_learns_alone(generator):
-    """Of three momenta, one of them a plain average with a count of its own."""
+    """The three layers have different momenta; one keeps a plain average with its own count."""
     x = torch.rand(8, 3, 4, 4, generator=generator)
     alone, joined = (grouped.convert(network(), groups=2) for _ in range(2))
     for each in (alone, joined):
@@ -375,16 +375,16 @@ def test_two_plain_averages_have_counts_of_their_own(generator):
 
 
 def test_statistics_of_groups_stay_in_one_place(generator):
-    """A CUDA graph writes to addresses that it knows, and asks only where weights and buffers lie."""
+    """A CUDA graph writes to recorded addresses; only the addresses of weights and buffers are compared."""
     net, x = grouped.convert(network(), groups=2), torch.rand(8, 3, 4, 4, generator=generator)
     net[0][1].momentum = net[3].momentum
-    layers, kept = grouped.grouped(net), []
+    layers, buffers = grouped.grouped(net), []
     for images in (x, 2 * x):
         with grouped.learning(layers):
             net(images)
-        kept.append([layer.measured for layer in layers])
+        buffers.append([layer.measured for layer in layers])
     assert len(layers) == 3
-    assert all(first is second for first, second in zip(*kept, strict=True))
+    assert all(first is second for first, second in zip(*buffers, strict=True))
 
 
 def test_room_for_statistics_fits_another_type_and_a_pass_after_one_of_inference(generator):

@@ -31,7 +31,7 @@ def images(generator):
 
 
 def moved(config, images):
-    """An encoder whose batch statistics have moved from their start."""
+    """An encoder after one training batch, with changed batch statistics."""
     encoder = build_encoder(config, seed=0)
     with torch.no_grad():
         encoder.train()(images)
@@ -39,7 +39,7 @@ def moved(config, images):
 
 
 def without_values(**changes):
-    """Shapes alone: nothing is allocated or computed."""
+    """An encoder on the meta device: shapes without values."""
     with torch.device("meta"):
         config = replace(SMALL, **changes)
         return Encoder(config) if config.split is None else SplitEncoder(config)
@@ -55,8 +55,8 @@ def assert_equal(one, other):
 @pytest.mark.parametrize(
     ("architecture", "stem", "width", "sides"),
     [
-        # Width, sides of the map for views of 32 and 96 pixels: with the imagenet stem a 32nd of the view (a 16th for
-        # AlexNet, an 8th for the convnet), with the cifar stem an 8th (a 4th for these two); a transformer's patches.
+        # Width; sides of the map for views of 32 and 96 pixels. The imagenet stem divides a view's side by 32 (AlexNet
+        # by 16, the convnet by 8), the cifar stem by 8 (these two by 4). A transformer's map has a place per patch.
         ("resnet18", "imagenet", 512, (1, 3)),
         ("resnet50_x4", "cifar", 8192, (4, 12)),
         ("vit_small", "patch16", 384, (2, 6)),
@@ -84,10 +84,10 @@ def test_the_backbone_is_torchvision_s_network_on_normalised_images(generator):
     copied = {name: tensor.clone() for name, tensor in encoder.backbone.state_dict().items()}
     theirs.load_state_dict(copied, assign=True)
     normalised = torch.stack([(images[:, channel] - MEAN[channel]) / STD[channel] for channel in range(3)], dim=1)
-    for training in (True, False):  # with the batch's statistics, then with those that it left
+    for training in (True, False):  # with the batch's statistics, then with the updated running statistics
         with torch.no_grad():
-            found, expected = encoder.train(training).pooled(images), theirs.train(training)(normalised)
-        torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
+            actual, expected = encoder.train(training).pooled(images), theirs.train(training)(normalised)
+        torch.testing.assert_close(actual, expected, atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_images_of_other_types_or_channels_are_refused():
     encoder = build_encoder(SMALL, 0)
     with pytest.raises(InputError, match=r"float32 of shape \(2, 1, 8, 8\); an encoder takes floats .*\(batch, 3, "):
         encoder(torch.zeros(2, 1, 8, 8))
-    unchecked = inspect.unwrap(type(encoder).map_and_pooled)  # tests check types before
+    unchecked = inspect.unwrap(type(encoder).map_and_pooled)  # tests check types first
     with pytest.raises(InputError, match=r"images are uint8 of .* \(bytes: images.float\(\) / 255\)"):
         unchecked(encoder, torch.zeros(2, 3, 8, 8, dtype=torch.uint8))
 
@@ -208,7 +208,7 @@ def test_what_no_network_can_be_built_of_is_refused():
 
 def test_a_convolution_that_torchvision_s_network_lacks_starts_as_he_s_rule_says(monkeypatch):
     monkeypatch.setattr(resnet, "BLOCKS_50", [1, 1, 1, 1])
-    two = {"mean": LAB_MEAN[1:], "std": LAB_STD[1:]}  # of a split's second part
+    two = {"mean": LAB_MEAN[1:], "std": LAB_STD[1:]}  # channels of a split's second part
     for name, stem, changes, shape, stride in (
         ("resnet18", "cifar", {}, (64, 3, 3, 3), 1),
         ("resnet18", "imagenet", two, (64, 2, 7, 7), 2),
@@ -223,7 +223,7 @@ def test_a_convolution_that_torchvision_s_network_lacks_starts_as_he_s_rule_says
 
 
 def test_the_small_networks_have_these_convolutions_each_with_batch_normalisation():
-    """alexnet's first two are pooled; behind convnet's last one there is no ReLU."""
+    """alexnet pools after its first two convolutions; convnet's last convolution has no ReLU."""
     alexnet = ["32 96 5 1", "96 192 3 1", "192 128 3 1", "128 128 3 1"], "CBRMCBRMCBRCBRCBR"
     convnet = ["32 64 3 2", "64 128 3 2", "128 128 3 1"], "CBRCBRCBRCB"
     names = {"C": torch.nn.Conv2d, "B": torch.nn.BatchNorm2d, "R": torch.nn.ReLU, "M": torch.nn.MaxPool2d}
@@ -234,8 +234,8 @@ def test_the_small_networks_have_these_convolutions_each_with_batch_normalisatio
         ("convnet", "imagenet", "3 32 3 2", convnet),
     ):
         layers = list(without_values(architecture=architecture, stem=stem).backbone)
-        found = [layer for layer in layers if isinstance(layer, torch.nn.Conv2d)]
-        sizes = [f"{one.in_channels} {one.out_channels} {one.kernel_size[0]} {one.stride[0]}" for one in found]
+        convolutions = [layer for layer in layers if isinstance(layer, torch.nn.Conv2d)]
+        sizes = [f"{one.in_channels} {one.out_channels} {one.kernel_size[0]} {one.stride[0]}" for one in convolutions]
         assert sizes == [first, *rest]
         assert "".join(name for layer in layers for name, kind in names.items() if isinstance(layer, kind)) == order
 
@@ -283,7 +283,7 @@ def test_an_mlp_bn_head_normalises_the_batch_after_each_layer_and_ends_without_a
 
 @pytest.mark.parametrize(("split", "first"), [(ColourSplit("hsv"), 1), (FrequencySplit(0.7), 3)], ids=str)
 def test_each_part_has_a_network_of_its_own_that_sees_its_planes_normalised(split, first, images):
-    """Two networks have one encoder's interface."""
+    """Two networks have the interface of one encoder."""
     planes = sum(split.planes)
     mean, std = (tuple(float(start + plane) for plane in range(planes)) for start in (0, 1))
     encoder = moved(replace(SMALL, split=split, mean=mean, std=std), images)
@@ -292,7 +292,7 @@ def test_each_part_has_a_network_of_its_own_that_sees_its_planes_normalised(spli
         for network, part, some in zip(encoder.parts, split(images), (slice(first), slice(first, None)), strict=True):
             centre, spread = (torch.tensor(numbers[some])[:, None, None] for numbers in (mean, std))
             maps.append(network.backbone((part - centre) / spread))
-        pooled = [found.mean(dim=(2, 3)) for found in maps]
+        pooled = [each.mean(dim=(2, 3)) for each in maps]
         pair = tuple(F.normalize(one.head(half), dim=1) for one, half in zip(encoder.parts, pooled, strict=True))
         torch.testing.assert_close(encoder.map(images), torch.cat(maps, dim=1))
         torch.testing.assert_close(encoder.pooled(images), torch.cat(pooled, dim=1))
@@ -330,7 +330,7 @@ def test_what_is_loaded_is_what_was_saved_bit_for_bit_frozen_and_in_evaluation_m
 
 
 def test_files_that_do_not_belong_together_or_hold_no_encoder_are_refused(tmp_path):
-    """test_damaged_files.py has more that is no encoder."""
+    """test_damaged_files.py has more damaged files."""
     weights = tmp_path / "encoder.safetensors"
     save_encoder(build_encoder(SMALL, 0), weights)
     shapes, none = r"not have the shapes of encoder\.json \(.*{}.*\); load the two", "is missing or not an encoder of a"
@@ -370,13 +370,13 @@ def test_a_loaded_encoder_refuses_pixels_outside_0_and_1_and_takes_any_precision
     loaded = load_encoder(tmp_path / "encoder.safetensors")
     broken = images.clone()
     broken[0, 0, 0, 0] = torch.nan
-    for given, sentence in (
+    for pixels, sentence in (
         (images * 255, r"images from \S+ to 2\S+; an encoder takes RGB in \[0, 1\] and normalises by itself: divide"),
         ((images - 0.5) / 0.2, r"images from -\S+ to \S+; an encoder takes RGB"),
         (broken, "images from nan to nan; .*, and leave out NaN"),
     ):
         with pytest.raises(InputError, match=sentence):
-            loaded.pooled(given)
+            loaded.pooled(pixels)
     torch.testing.assert_close(loaded(images.double()), loaded(images), rtol=0, atol=1e-6, check_dtype=False)
 
 
@@ -392,7 +392,7 @@ def test_a_channel_that_never_varies_is_left_at_zero(generator):
     images = torch.rand(4, 3, 16, 16, generator=generator)
     images[:, 2] = 0.25
     flat = build_encoder(replace(SMALL, mean=(0.5, 0.5, 0.25), std=(0.2, 0.2, 0.0)), seed=0)
-    seen = torch.cat([images[:, :2], torch.rand(4, 1, 16, 16, generator=generator)], dim=1)
+    varied = torch.cat([images[:, :2], torch.rand(4, 1, 16, 16, generator=generator)], dim=1)
     assert flat.std.flatten().tolist() == pytest.approx([0.2, 0.2, 1.0])
     assert flat(images).isfinite().all()
-    assert not torch.equal(flat(seen), flat(images)), "where it does vary, it is seen"
+    assert not torch.equal(flat(varied), flat(images)), "where it does vary, it is seen"

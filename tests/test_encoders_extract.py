@@ -1,4 +1,4 @@
-"""Features of whole image sets: what the encoder gives, batch by batch; their files, and the embed stage's."""
+"""Features of whole image sets: the encoder's outputs batch by batch, feature files, and the embed stage."""
 
 from argparse import Namespace
 from copy import deepcopy
@@ -36,37 +36,37 @@ def image_set(count):
 
 @each_kind
 def test_layers_are_what_the_encoder_gives_for_centre_views_whatever_the_batches(config, networks):
-    """Also of none. An encoder in training mode stays as it is, and each network sees a batch once."""
-    encoder, images, seen = build_encoder(config, seed=0).eval(), image_set(7), []
+    """An empty set has features too. An encoder in training mode keeps its state; each network sees a batch once."""
+    encoder, images, planes_seen = build_encoder(config, seed=0).eval(), image_set(7), []
     views = center_view(images.images.pixels, 32)
     with torch.no_grad():
         expected = {"map": encoder.map(views), "pooled": encoder.pooled(views), "embedding": encoder(views)}
     before = {name: tensor.clone() for name, tensor in encoder.train().state_dict().items()}
     for batch_size in (3, 100):
-        found = extract(encoder, images, LAYERS, CPU, batch_size).layers
-        assert (found["map"].dtype, found["pooled"].dtype) == (torch.float16, torch.float32)
-        torch.testing.assert_close(found.pop("map").float(), expected["map"], atol=2e-3, rtol=1e-3)
-        torch.testing.assert_close(found, {name: expected[name] for name in found})
+        actual = extract(encoder, images, LAYERS, CPU, batch_size).layers
+        assert (actual["map"].dtype, actual["pooled"].dtype) == (torch.float16, torch.float32)
+        torch.testing.assert_close(actual.pop("map").float(), expected["map"], atol=2e-3, rtol=1e-3)
+        torch.testing.assert_close(actual, {name: expected[name] for name in actual})
     none = extract(encoder, image_set(0), LAYERS, CPU)
     shapes = [(0, 128 * networks, 2, 2), (0, 128 * networks), (0, 6 * networks)]
     assert [tuple(none.layers[name].shape) for name in LAYERS] == shapes
     assert none.classes == ("cat", "dog")
     for one in getattr(encoder, "parts", [encoder]):
-        one.backbone.register_forward_hook(lambda *_, planes=one.config.planes: seen.append(planes))
+        one.backbone.register_forward_hook(lambda *_, planes=one.config.planes: planes_seen.append(planes))
     encode(encoder, views, LAYERS)
-    assert seen == ([3] if networks == 1 else [1, 2])
+    assert planes_seen == ([3] if networks == 1 else [1, 2])
     torch.testing.assert_close(dict(encoder.state_dict()), before, rtol=0, atol=0)
 
 
 @torch.no_grad()
 def test_a_view_of_another_size_is_the_middle_of_that_size():
     encoder, images = build_encoder(CONFIG, seed=0).eval(), image_set(5)
-    found = extract(encoder, images, ["pooled"], CPU, view_size=24).layer("pooled")
-    torch.testing.assert_close(found, encoder.pooled(center_view(images.images.pixels, 24)))
+    actual = extract(encoder, images, ["pooled"], CPU, view_size=24).layer("pooled")
+    torch.testing.assert_close(actual, encoder.pooled(center_view(images.images.pixels, 24)))
 
 
 def own_network(head):
-    """A network whose batch-norm and dropout would show what mode it is in."""
+    """A network with batch-norm and dropout, so that its outputs depend on its mode."""
     layers = torch.nn.Flatten(), torch.nn.Linear(3 * 36 * 36, 5), torch.nn.BatchNorm1d(5), torch.nn.Dropout(0.5)
     network = torch.nn.Sequential(*layers)
     return ModuleEncoder(network, dim=4, head=torch.nn.Linear(5, 4)) if head else ModuleEncoder(network, dim=5)
@@ -74,20 +74,20 @@ def own_network(head):
 
 @pytest.mark.parametrize("head", [True, False])
 def test_features_of_one_s_own_network_are_its_outputs_for_whole_images_in_whatever_batches(head):
-    """Bytes and floats, a tensor and its labels or batches of both; what follows in a batch is not looked at."""
+    """Images: bytes or floats, in a tensor with labels or in batches of both; other entries of a batch are ignored."""
     encoder, images = own_network(head), image_set(7)
     pixels, labels = images.images.pixels, images.labels
     floats = pixels / 255
     with torch.no_grad():
         pooled = encoder.eval().network(floats)
-        embedded = encoder.head(pooled) if head else pooled
-    expected = {"pooled": pooled, "embedding": embedded / embedded.square().sum(dim=1, keepdim=True).sqrt()}
+        embedding = encoder.head(pooled) if head else pooled
+    expected = {"pooled": pooled, "embedding": embedding / embedding.square().sum(dim=1, keepdim=True).sqrt()}
     batches = [(floats[:3], labels[:3], ["1.png", "2.png", "3.png"]), [floats[3:], labels[3:]]]
     loader = torch.utils.data.DataLoader([*zip(pixels, labels, strict=True)], batch_size=2)
-    for given in ((pixels, labels), (floats, labels), (batches,), (loader,)):
-        found = extract_features(encoder.train(), *given)
-        torch.testing.assert_close(found.layers, expected)
-        assert (found.labels.tolist(), found.classes) == (labels.tolist(), ("0", "1"))
+    for arguments in ((pixels, labels), (floats, labels), (batches,), (loader,)):
+        features = extract_features(encoder.train(), *arguments)
+        torch.testing.assert_close(features.layers, expected)
+        assert (features.labels.tolist(), features.classes) == (labels.tolist(), ("0", "1"))
     assert extract_features(encoder, loader, classes=("cat", "dog", "cow")).classes == ("cat", "dog", "cow")
     assert extract_features(encoder, floats[:0], layers=["pooled"]).layer("pooled").shape == (0, 5)
 
@@ -96,9 +96,9 @@ def test_bytes_in_batches_are_seen_as_an_encoder_of_annulus_sees_a_tensor_of_the
     encoder, images = build_encoder(CONFIG, seed=0), image_set(5)
     pixels, labels = images.images.pixels, images.labels
     expected = extract(encoder, images, LAYERS, CPU).layers
-    for given in ((pixels, labels), ([(pixels[:3], labels[:3]), (pixels[3:], labels[3:])],)):
-        found = extract_features(encoder, *given, layers=LAYERS).layers
-        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+    for arguments in ((pixels, labels), ([(pixels[:3], labels[:3]), (pixels[3:], labels[3:])],)):
+        actual = extract_features(encoder, *arguments, layers=LAYERS).layers
+        torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_a_network_in_half_precision_sees_bytes_in_its_own():
@@ -116,8 +116,8 @@ def test_damaged_weights_are_refused_by_layer_and_image():
         encoder.head[-1].bias.fill_(torch.nan)
         lab_encoder.parts[1].backbone[0].weight.fill_(torch.nan)
     for damaged, layer in ((encoder, "embedding"), (lab_encoder, "pooled")):
-        said = rf"encoder's {layer} features of image 0 are not finite; .*: train it again with a lower learning rate$"
-        with pytest.raises(InputError, match=said):
+        error = rf"encoder's {layer} features of image 0 are not finite; .*: train it again with a lower learning rate$"
+        with pytest.raises(InputError, match=error):
             extract(damaged, image_set(2), ["pooled", "embedding"], CPU)
     views = torch.zeros(3, 3, CONFIG.view_size, CONFIG.view_size)
     views[2] = torch.nan
@@ -128,19 +128,19 @@ def test_damaged_weights_are_refused_by_layer_and_image():
 def test_features_come_back_from_their_file_and_what_is_not_there_names_the_way_out(tmp_path):
     layers = {"pooled": torch.rand(3, 4), "map": torch.rand(3, 4, 2, 2).half()}
     save_features(tmp_path, "test", Features(layers, torch.tensor([0, 1, 1]), ("cat", "dog")))
-    found = load_features(tmp_path, "test")
-    assert (found.classes, found.labels.tolist()) == (("cat", "dog"), [0, 1, 1])
-    torch.testing.assert_close(found.layers, layers, rtol=0, atol=0)
-    found.layers.pop("map")
+    loaded = load_features(tmp_path, "test")
+    assert (loaded.classes, loaded.labels.tolist()) == (("cat", "dog"), [0, 1, 1])
+    torch.testing.assert_close(loaded.layers, layers, rtol=0, atol=0)
+    loaded.layers.pop("map")
     with pytest.raises(InputError, match=r"hold pooled, but map is asked for; make them with it \(in a checkout"):
-        found.layer("map")
+        loaded.layer("map")
     with pytest.raises(InputError, match="dvc repro"):
         load_features(tmp_path, "train")
 
 
 @pytest.mark.parametrize("values", [np.ones((3, 4)), [[1.0]] * 3, torch.ones(3)], ids=["array", "list", "one axis"])
 def test_features_that_are_no_tensor_of_rows_are_refused(values):
-    unchecked = object.__new__(Features)  # tests check types before
+    unchecked = object.__new__(Features)  # tests check types first
     vars(unchecked).update(layers={"pooled": values}, labels=torch.tensor([0, 1, 1]), classes=("cat", "dog"))
     with pytest.raises(InputError, match=r"^pooled is (a ndarray|a list|of 1 axes); give a tensor, a row of numbers"):
         unchecked.__post_init__()
@@ -158,17 +158,17 @@ DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize(("layer", "kept"), [("pooled", torch.float32), ("map", torch.float16)])
+@pytest.mark.parametrize(("layer", "stored_dtype"), [("pooled", torch.float32), ("map", torch.float16)])
 def test_features_of_a_file_s_type_come_back_and_others_are_refused_before_anything_is_written(
-    layer, kept, dtype, tmp_path
+    layer, stored_dtype, dtype, tmp_path
 ):
     values = torch.arange(12).reshape(3, 4, *[1] * 2 * (layer == "map")).to(dtype)
     features = Features({layer: values}, torch.tensor([0, 1, 1]), ("cat", "dog"))
-    if dtype == kept:
+    if dtype == stored_dtype:
         save_features(tmp_path, "test", features)
-        found = load_features(tmp_path, "test").layer(layer)
-        assert found.dtype == dtype
-        assert torch.equal(found, values)
+        loaded = load_features(tmp_path, "test").layer(layer)
+        assert loaded.dtype == dtype
+        assert torch.equal(loaded, values)
     else:
         with pytest.raises(InputError, match=rf"test\.safetensors is not written: {layer} is .*, expected .*; give"):
             save_features(tmp_path, "test", features)

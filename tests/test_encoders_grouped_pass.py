@@ -1,4 +1,4 @@
-"""Grouped batch-norm by Triton's kernels, interpreted, against PyTorch's of each group in float64; what they take."""
+"""Grouped batch-norm by interpreted Triton kernels against PyTorch's in float64, and the inputs of the kernels."""
 
 from unittest import mock
 
@@ -14,8 +14,8 @@ from annulus.encoders.shuffled_batchnorm import GroupedBatchNorm1d, GroupedBatch
 pytestmark = needs_triton
 
 
-def passed(x, weight, bias, eps, groups):
-    """By kernels: the batch, normalised, and what a buffer holds afterwards, whose middle is the layer's."""
+def normalise(x, weight, bias, eps, groups):
+    """Normalises a batch by kernels; returns it and the whole buffer, whose middle holds the layer's statistics."""
     from annulus.encoders import grouped_kernels
 
     buffer = torch.full((groups, 4 * x.shape[1]), -5.0)
@@ -25,8 +25,8 @@ def passed(x, weight, bias, eps, groups):
 
 @pytest.mark.slow
 def test_kernels_normalise_each_group_as_pytorch_in_float64(generator):
-    """Parts of one tile and of several loops, a rest in rows and channels; large means, and a constant channel."""
-    given = []
+    """Shapes need one tile, several loops, a rest of rows or channels; channels have large means or are constant."""
+    inputs = []
     for shape, groups, dtype, eps in (
         ((12, 48, 5, 7), 3, torch.float32, 1e-5),
         ((1, 16, 129, 131), 1, torch.float32, 1e-5),
@@ -37,9 +37,9 @@ def test_kernels_normalise_each_group_as_pytorch_in_float64(generator):
         x[:, 0], x[:, 1] = 0.3, x[:, 1] + 1000
         x = x.to(dtype)
         x = x.contiguous(memory_format=torch.channels_last) if x.dim() == 4 else x
-        given.append((x, *torch.randn(2, shape[1], generator=generator), eps, groups))
-    found = interpreted("test_encoders_grouped_pass:passed", given)
-    for (result, buffer), (x, weight, bias, eps, groups) in zip(found, given, strict=True):
+        inputs.append((x, *torch.randn(2, shape[1], generator=generator), eps, groups))
+    results = interpreted("test_encoders_grouped_pass:normalise", inputs)
+    for (result, buffer), (x, weight, bias, eps, groups) in zip(results, inputs, strict=True):
         expected, channels = [], x.shape[1]
         for rows, own in zip(x.double().chunk(groups), buffer, strict=True):
             expected.append(F.batch_norm(rows, None, None, weight.double(), bias.double(), True, eps=eps))
@@ -67,10 +67,10 @@ TAKEN = {
 }
 
 
-@pytest.mark.parametrize("what", TAKEN)
-def test_kernels_get_what_they_are_made_for_and_pytorch_all_else(what, generator):
-    taken, norm, changed = TAKEN[what]
-    x = changed(torch.randn(4, 16, 3, 2, generator=generator))
+@pytest.mark.parametrize("case", TAKEN)
+def test_kernels_get_what_they_are_made_for_and_pytorch_all_else(case, generator):
+    expected, norm, convert = TAKEN[case]
+    x = convert(torch.randn(4, 16, 3, 2, generator=generator))
     parts = [F.batch_norm(rows, None, None, norm.weight, norm.bias, True) for rows in x.chunk(2)]
     with (
         torch.no_grad(),
@@ -78,9 +78,9 @@ def test_kernels_get_what_they_are_made_for_and_pytorch_all_else(what, generator
         mock.patch.object(grouped_pass, "trusted", return_value=True),
         mock.patch.object(grouped_pass, "by_kernels", side_effect=grouped_pass.plain) as by_kernels,
     ):
-        found = norm.to(gpu.device)(x.to(gpu.device)).cpu()
-    assert by_kernels.called == taken
-    torch.testing.assert_close(found, torch.cat(parts), rtol=0, atol=1e-4)
+        actual = norm.to(gpu.device)(x.to(gpu.device)).cpu()
+    assert by_kernels.called == expected
+    torch.testing.assert_close(actual, torch.cat(parts), rtol=0, atol=1e-4)
 
 
 def test_with_gradient_pytorch_s_own_batch_norm_is_used(generator):

@@ -1,4 +1,4 @@
-"""Exported backbones: the other library loads them strictly, by the lines that the command prints, and agrees."""
+"""Exported backbones: the other library loads them strictly with the printed lines and computes the same features."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from annulus.views.splits import ColourSplit
 
 
 def packages(library):
-    """What the printed lines take for granted."""
+    """Imports that the printed lines need."""
     scope = {"torch": torch, "torchvision": torchvision, "safetensors": safetensors}
     if library == "timm":
         scope["timm"] = pytest.importorskip("timm", reason="timm is not installed; it comes with `make install`")
@@ -44,11 +44,11 @@ def test_the_printed_lines_load_it_and_give_the_same_features(library, architect
     encoder, path = trained(architecture=architecture, stem=stem), tmp_path / "exported.safetensors"
     export(encoder, library, path)
     exec(usage(encoder.config, library, path), scope)
-    encoder.double()  # where only a wrong layer makes a difference
+    encoder.double()  # in float64 only a wrong layer makes a difference
     images = torch.rand(2, 3, 16, 16, generator=generator, dtype=torch.float64)
     with torch.no_grad():
-        found = scope["network"].double().eval()((images - encoder.mean) / encoder.std)
-        torch.testing.assert_close(found, encoder.pooled(images), atol=1e-9, rtol=1e-9)
+        actual = scope["network"].double().eval()((images - encoder.mean) / encoder.std)
+        torch.testing.assert_close(actual, encoder.pooled(images), atol=1e-9, rtol=1e-9)
 
 
 @pytest.mark.parametrize("library", ["torchvision", "timm"])
@@ -63,7 +63,7 @@ def test_the_printed_lines_load_it_and_give_the_same_features(library, architect
     ],
 )
 def test_the_printed_lines_build_a_network_that_takes_all_tensors_of_larger_encoders(library, architecture, stem):
-    """Names and shapes only, which tell a grouped convolution's groups too: there are up to 120 million weights."""
+    """Compares names and shapes, which include a convolution's groups; networks have up to 120 million weights."""
     scope, config = packages(library), replace(CONFIG, architecture=architecture, stem=stem, view_size=224)
     with torch.device("meta"):
         encoder = Encoder(config)
@@ -72,7 +72,7 @@ def test_the_printed_lines_build_a_network_that_takes_all_tensors_of_larger_enco
 
 
 def detectron2_s_names(backbone):
-    """Each tensor by its name in detectron2/modeling/backbone/resnet.py, walking over the blocks."""
+    """Tensors by their names in detectron2/modeling/backbone/resnet.py, block by block."""
     layers = {"stem.conv1": (backbone.conv1, backbone.bn1)}
     for level in range(1, 5):
         for number, block in enumerate(getattr(backbone, f"layer{level}")):
@@ -100,7 +100,7 @@ def detectron2_s_names(backbone):
     ],
 )
 def test_detectron2_s_settings_have_the_sizes_of_the_network(architecture, sizes):
-    """As detectron2's build_resnet_backbone reads them: a block is NUM_GROUPS x WIDTH_PER_GROUP wide inside."""
+    """detectron2's build_resnet_backbone makes the inside of a block NUM_GROUPS x WIDTH_PER_GROUP wide."""
     config = replace(CONFIG, architecture=architecture)
     settings = yaml.safe_load(usage(config, "detectron2", Path("encoder.pth")))["MODEL"]["RESNETS"]
     assert settings == sizes | {"STRIDE_IN_1X1": False}
@@ -126,7 +126,7 @@ def test_detectron2_s_file_has_its_names_and_the_settings_its_network(architectu
         "INPUT": {"FORMAT": "RGB"},
         "MODEL": {
             "WEIGHTS": "encoder.pth",
-            "PIXEL_MEAN": [127.5, 102.0, 76.5],  # of 255
+            "PIXEL_MEAN": [127.5, 102.0, 76.5],  # levels from 0 to 255
             "PIXEL_STD": [51.0, 63.75, 76.5],
             "RESNETS": {"DEPTH": depth, "RES2_OUT_CHANNELS": width, "STRIDE_IN_1X1": False},
         },
@@ -239,5 +239,5 @@ def test_detectron2_loads_it_by_the_printed_settings(architecture, norm, generat
     images = torch.rand(2, 3, 16, 16, generator=generator)
     mean, std = (torch.tensor(values).view(3, 1, 1) for values in (config.MODEL.PIXEL_MEAN, config.MODEL.PIXEL_STD))
     with torch.no_grad():
-        found, expected = network((255 * images - mean) / std)["res5"], encoder.map(images)
-    torch.testing.assert_close(found, expected, atol=1e-4 * expected.max().item(), rtol=0)
+        actual, expected = network((255 * images - mean) / std)["res5"], encoder.map(images)
+    torch.testing.assert_close(actual, expected, atol=1e-4 * expected.max().item(), rtol=0)

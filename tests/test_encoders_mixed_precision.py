@@ -8,7 +8,7 @@ from annulus.encoders.mixed_precision import _Cast, cast_together
 
 
 def test_outputs_gradients_and_statistics_are_those_of_autocast(generator):
-    x, found = torch.randn(6, 3, 8, 8, generator=generator), []
+    x, results = torch.randn(6, 3, 8, 8, generator=generator), []
     for call in (lambda net: cast_together(net, x, torch.bfloat16), lambda net: net(x)):
         with torch.random.fork_rng():
             torch.manual_seed(0)
@@ -18,12 +18,12 @@ def test_outputs_gradients_and_statistics_are_those_of_autocast(generator):
             result = call(net)
         result.float().square().sum().backward()
         gradients = {f"{name}.grad": weight.grad for name, weight in net.named_parameters()}
-        found.append({"output": result} | gradients | net.state_dict())
+        results.append({"output": result} | gradients | net.state_dict())
         for name, weight in net.named_parameters():
             assert weight.grad.dtype == weight.dtype == torch.float32
             assert weight.grad.stride() == weight.stride(), name
-    assert found[0]["output"].dtype == torch.bfloat16
-    torch.testing.assert_close(*found, rtol=0, atol=0)
+    assert results[0]["output"].dtype == torch.bfloat16
+    torch.testing.assert_close(*results, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("layer", [nn.Linear(4, 3), nn.Identity()])
@@ -46,7 +46,7 @@ def test_two_layers_may_share_a_weight_and_an_error_leaves_the_weights(generator
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_second_derivatives_are_those_of_a_cast_layer_by_layer(dtype, generator):
-    """Also where the first derivative is linear in the weights' casts, so that no gradient comes with a graph."""
+    """The loss also has a term that is linear in a weight's cast, whose gradient has no graph."""
     net = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2)).to(dtype)
     x, weights = torch.randn(5, 4, dtype=torch.float64, generator=generator), tuple(net.parameters())
 
@@ -58,11 +58,11 @@ def test_second_derivatives_are_those_of_a_cast_layer_by_layer(dtype, generator)
         first, bias, second, last = (weight.double() for weight in weights)
         return ((x @ first.T + bias).tanh() @ second.T + last).square().sum() + first.sum()
 
-    found = []
+    results = []
     for function in (loss, plain):
         first = torch.autograd.grad(function(*weights), weights, create_graph=True)
         assert [gradient.dtype for gradient in first] == [dtype] * 4
-        found.append(torch.autograd.grad(sum(gradient.square().sum() for gradient in first), weights))
-    torch.testing.assert_close(*found)
+        results.append(torch.autograd.grad(sum(gradient.square().sum() for gradient in first), weights))
+    torch.testing.assert_close(*results)
     if dtype == torch.float64:
         assert torch.autograd.gradgradcheck(loss, weights)

@@ -1,4 +1,4 @@
-"""Any network as an encoder: vectors of maps, of tokens, of the objects that transformers' models return."""
+"""Any network as an encoder: vectors from maps, from tokens, and from the outputs of transformers' models."""
 
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ IMAGES = torch.rand(4, 3, 6, 6, generator=torch.Generator().manual_seed(0))
 
 
 class Output(OrderedDict):
-    """As transformers' ModelOutput: a mapping of what there is, whose keys are attributes too."""
+    """A mapping whose keys are attributes too, like transformers' ModelOutput."""
 
     def __getattr__(self, name):
         return self[name]
@@ -23,7 +23,7 @@ class Output(OrderedDict):
 
 @dataclass
 class Named:
-    """As an output that is no mapping."""
+    """An output object that is not a mapping."""
 
     last_hidden_state: Tensor
     pooler_output: Tensor | None = None
@@ -51,12 +51,12 @@ OUTPUTS = {
 def test_vectors_of_an_output_are_pooled_as_asked(name):
     network, pool, expected = OUTPUTS[name]
     torch.testing.assert_close(ModuleEncoder(network, pool=pool).pooled(IMAGES), expected(IMAGES))
-    found = annulus.extract_features(network, IMAGES, pool=pool, layers=["pooled"])
-    torch.testing.assert_close(found.layer("pooled"), expected(IMAGES))
+    features = annulus.extract_features(network, IMAGES, pool=pool, layers=["pooled"])
+    torch.testing.assert_close(features.layer("pooled"), expected(IMAGES))
 
 
 @pytest.mark.parametrize(
-    ("network", "pool", "said"),
+    ("network", "pool", "message"),
     [
         (lambda x: Named(x), None, "the network's output is a Named without pooler_output; give annulus.ModuleEncoder"),
         (lambda x: (x, x), "mean", "the network's output is a tuple without last_hidden_state"),
@@ -64,8 +64,8 @@ def test_vectors_of_an_output_are_pooled_as_asked(name):
         (tokens, None, r"shape \(4, 3, 36\) for 4 images; .* or annulus.ModuleEncoder\(NETWORK, DIM, pool=.mean.\)"),
     ],
 )
-def test_an_output_without_vectors_names_pool(network, pool, said):
-    with pytest.raises(InputError, match=said):
+def test_an_output_without_vectors_names_pool(network, pool, message):
+    with pytest.raises(InputError, match=message):
         ModuleEncoder(network, 3, pool=pool)(IMAGES)
 
 
@@ -97,8 +97,8 @@ def test_features_of_a_plain_network_and_of_a_function_are_its_outputs():
     nn.init.normal_(network[1].weight, generator=torch.Generator().manual_seed(0))
     nn.init.zeros_(network[1].bias)
     pixels = (255 * IMAGES).byte()
-    for given in (network, lambda images: network(images)):
-        features = annulus.extract_features(given, pixels)
+    for model in (network, lambda images: network(images)):
+        features = annulus.extract_features(model, pixels)
         expected = network.eval()(pixels / 255).detach()
         torch.testing.assert_close(features.layer("pooled"), expected)
         torch.testing.assert_close(features.layer("embedding"), expected / expected.norm(dim=1, keepdim=True))

@@ -1,4 +1,4 @@
-"""The momentum copy: entry by entry, head included, buffers its own, no gradient."""
+"""The momentum copy: all weights with the head, own buffers, no gradient."""
 
 from functools import partial
 from types import MethodType
@@ -32,8 +32,8 @@ def assert_equal(one, other):
     torch.testing.assert_close(one, other, rtol=0, atol=0)
 
 
-def moved(encoder, views):
-    """Its weights, and its buffers by a forward pass of its own."""
+def perturb(encoder, views):
+    """Changes the weights by noise and the buffers by a forward pass."""
     with torch.no_grad():
         encoder(views)
         for weight in encoder.parameters():
@@ -43,18 +43,18 @@ def moved(encoder, views):
 
 @pytest.mark.parametrize("momentum", [0.3, 0.999])
 def test_each_weight_is_the_weighted_mean_and_batch_statistics_are_of_the_copy_s_own_passes(momentum, encoder, views):
-    copy = momentum_copy(moved(encoder, views))
+    copy = momentum_copy(perturb(encoder, views))
     slow = values(copy)
     assert_equal(slow, values(encoder))
     assert slow.keys() >= {"head.0.weight", "head.3.weight", "head.4.weight"}
-    fast = values(moved(encoder, views))
+    fast = values(perturb(encoder, views))
     assert_equal(values(copy), slow)
     Following(copy, encoder).step(momentum)
     assert_equal(values(encoder), fast)
     weights = dict(copy.named_parameters())
-    for name, found in copy.state_dict().items():
+    for name, averaged in copy.state_dict().items():
         share = momentum if name in weights else 1
-        torch.testing.assert_close(found.double(), share * slow[name].double() + (1 - share) * fast[name].double())
+        torch.testing.assert_close(averaged.double(), share * slow[name].double() + (1 - share) * fast[name].double())
     before = values(copy)
     copy(views)
     apart = {name for name, value in values(copy).items() if not torch.equal(value, before[name])}
@@ -99,7 +99,7 @@ def by_weight(net):
 
 
 def by_hook(net):
-    net[0].register_forward_hook(lambda layer, given, found: net[1](found))
+    net[0].register_forward_hook(lambda layer, inputs, output: net[1](output))
 
 
 @pytest.mark.parametrize(
@@ -119,26 +119,26 @@ def test_a_function_whose_copy_would_call_the_encoder_is_refused(change, place):
         momentum_copy(net)
 
 
-def of_a_method(net):
+def bind_method(net):
     net.forward = MethodType(lambda self, x: self[1](self[0](x)).tanh(), net)
 
 
-def of_a_partial(net):
+def bind_partial(net):
     net.forward = partial(lambda layers, x: layers[1](layers[0](x)).tanh(), net)
 
 
-def of_another(net):
+def use_other_layer(net):
     other = nn.Linear(3, 3)
     net[0].forward = lambda x: other(x) + 1
     net[1].act = nn.functional.relu
-    net[1].register_forward_hook(lambda layer, given, found: found.tanh())
+    net[1].register_forward_hook(lambda layer, inputs, output: output.tanh())
 
 
-def of_the_compiler(net):
+def compile_forward(net):
     net.compile(backend="eager")
 
 
-@pytest.mark.parametrize("change", [of_a_method, of_a_partial, of_another, of_the_compiler])
+@pytest.mark.parametrize("change", [bind_method, bind_partial, use_other_layer, compile_forward])
 def test_a_changed_forward_that_follows_its_copy_is_taken(change):
     net, x = network(), torch.rand(4, 3)
     change(net)
@@ -172,7 +172,7 @@ def with_a_generator():
 
 @pytest.mark.filterwarnings("ignore:.*weight_norm:FutureWarning")
 @pytest.mark.parametrize(
-    ("made", "said"),
+    ("build", "message"),
     [
         (lambda: nn.utils.weight_norm(nn.Linear(3, 3)), "0.weight is computed from .* torch.nn.utils.parametrizations"),
         (with_spectral_norm, "0.weight is computed from other tensors, and cannot be copied for the keys; in place of"),
@@ -181,9 +181,9 @@ def with_a_generator():
         (with_a_generator, "the encoder cannot be copied for the keys .cannot pickle 'generator' object.; give a netw"),
     ],
 )
-def test_a_network_that_cannot_be_copied_is_a_sentence(made, said):
-    with pytest.raises(InputError, match=said):
-        momentum_copy(nn.Sequential(made()))
+def test_a_network_that_cannot_be_copied_is_a_sentence(build, message):
+    with pytest.raises(InputError, match=message):
+        momentum_copy(nn.Sequential(build()))
 
 
 def test_weight_norm_as_a_parametrization_is_taken():

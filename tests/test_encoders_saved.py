@@ -17,8 +17,8 @@ from annulus.errors import InputError
 IMAGES = torch.rand(2, 3, 64, 64, generator=torch.Generator().manual_seed(0))
 
 
-def moved(encoder: nn.Module) -> nn.Module:
-    """The encoder with other weights and statistics than fresh ones."""
+def perturb(encoder: nn.Module) -> nn.Module:
+    """Adds noise to the weights and statistics, and sets evaluation mode."""
     random = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for tensor in [*encoder.parameters(), *encoder.buffers()]:
@@ -28,7 +28,7 @@ def moved(encoder: nn.Module) -> nn.Module:
 
 
 def loaded_as_saved(encoder, folder, network=None, trust=False):
-    moved(encoder)
+    perturb(encoder)
     annulus.save_encoder(encoder, folder / "encoder.safetensors", network)
     loaded = annulus.load_encoder(folder / "encoder.safetensors", trust=trust)
     assert not loaded.training
@@ -64,7 +64,7 @@ def test_a_later_library_s_other_normalisation_does_not_change_a_saved_encoder(t
     encoder = annulus.SimCLR.create("timm/test_resnet", images=9, dim=8).encoder
     annulus.save_encoder(encoder, tmp_path / "encoder.safetensors")
     described = json.loads((tmp_path / "encoder.json").read_text())
-    described["preprocessing"]["mean"] = [0.1, 0.2, 0.3]  # as another version of timm has it
+    described["preprocessing"]["mean"] = [0.1, 0.2, 0.3]  # the mean of another version of timm
     (tmp_path / "encoder.json").write_text(json.dumps(described))
     loaded = annulus.load_encoder(tmp_path / "encoder.safetensors")
     torch.testing.assert_close(loaded.mean.flatten(), torch.tensor([0.1, 0.2, 0.3]))
@@ -173,7 +173,7 @@ def test_a_function_may_build_the_whole_encoder(own_code, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("path", "said"),
+    ("path", "message"),
     [
         ("no_such_module:build", "network 'no_such_module:build' is not built .No module named 'no_such_module'"),
         ("nets_of_a_user:missing", "is not built .module 'nets_of_a_user' has no attribute 'missing'"),
@@ -183,8 +183,8 @@ def test_a_function_may_build_the_whole_encoder(own_code, tmp_path):
         ("resnet18", "network 'resnet18': name what builds this Small: save_encoder"),
     ],
 )
-def test_paths_that_build_nothing_are_sentences(path, said, own_code, tmp_path):
-    with pytest.raises(InputError, match=said):
+def test_paths_that_build_nothing_are_sentences(path, message, own_code, tmp_path):
+    with pytest.raises(InputError, match=message):
         annulus.save_encoder(annulus.ModuleEncoder(own_code.Small(), 6, pool="mean"), tmp_path / "e.safetensors", path)
 
 
@@ -204,7 +204,7 @@ VALID = {"network": "a:b", "settings": None, "preprocessing": None, "dim": 8, "h
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"network": "os.system('x')"}, "expected LIBRARY/MODEL or MODULE:FUNCTION"),
         ({"network": ["a:b"]}, "expected LIBRARY/MODEL or MODULE:FUNCTION"),
@@ -219,9 +219,9 @@ VALID = {"network": "a:b", "settings": None, "preprocessing": None, "dim": 8, "h
         ({"more": 1}, "it holds .*more.*, expected dim, head, network"),
     ],
 )
-def test_a_damaged_configuration_is_refused(change, said):
+def test_a_damaged_configuration_is_refused(change, message):
     assert ModuleConfig.checked(VALID) == ModuleConfig(**VALID)
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         ModuleConfig.checked(VALID | change)
 
 

@@ -18,7 +18,7 @@ NAME = "timm/test_resnet"
 
 @pytest.fixture
 def photographs():
-    """Bytes that are smooth, as photographs are."""
+    """Smooth images in bytes, like photographs."""
     coarse = torch.rand(3, 3, 9, 12, generator=torch.Generator().manual_seed(0))
     return (255 * F.interpolate(coarse, size=(190, 240), mode="bicubic").clamp(0, 1)).byte()
 
@@ -50,7 +50,7 @@ def test_a_method_by_name_trains_timm_s_network_of_its_seed_and_a_linear_head():
 
 
 def test_bytes_are_seen_as_timm_s_own_evaluation_shows_them(photographs):
-    """timm's transform is of Pillow's images; a tensor's resampling rounds by at most one level."""
+    """timm transforms Pillow's images; a tensor's resampling differs by at most one level."""
     encoder = TimmEncoder(NAME, dim=None, pretrained=False)
     config = timm.data.resolve_model_data_config(encoder.network)
     transform = timm.data.create_transform(**config, is_training=False)
@@ -60,9 +60,9 @@ def test_bytes_are_seen_as_timm_s_own_evaluation_shows_them(photographs):
     assert view.shape == (3, *config["input_size"])
     deviation = torch.tensor(config["std"]).view(3, 1, 1)
     assert ((encoder.prepared(view) - expected) * deviation).abs().max() < 1.01 / 255
-    found = annulus.extract_features(encoder, photographs).layer("pooled")
+    features = annulus.extract_features(encoder, photographs).layer("pooled")
     with torch.no_grad():
-        torch.testing.assert_close(found, encoder.network.eval()(encoder.prepared(view)))
+        torch.testing.assert_close(features, encoder.network.eval()(encoder.prepared(view)))
 
 
 def test_features_by_name_are_of_timm_s_weights(photographs, monkeypatch, tmp_path):
@@ -85,14 +85,14 @@ def test_features_by_name_are_of_timm_s_weights(photographs, monkeypatch, tmp_pa
 
 
 def test_names_that_timm_has_not_are_sentences(monkeypatch):
-    for name, said in (
+    for name, message in (
         (
             "resnet18",
             "encoder 'resnet18': give a torch.nn.Module, or a name of timm or torchvision, such as 'timm/resnet18'",
         ),
         ("timm/resnet19", "timm has no model 'resnet19'; timm.list_models.. names them; did you mean 'resnet18'?"),
     ):
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             annulus.SimCLR.create(name, images=9, dim=4)
     with pytest.raises(InputError, match=r"timm/test_resnet\.other cannot be made by timm: Invalid pretrained tag"):
         annulus.extract_features("timm/test_resnet.other", torch.zeros(1, 3, 8, 8))

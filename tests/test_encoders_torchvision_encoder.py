@@ -50,7 +50,7 @@ def test_features_by_name_are_of_torchvision_s_weights(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("torchvision/resnet19", "torchvision has no classifier 'resnet19'; .*did you mean 'resnet18'"),
         (
@@ -62,6 +62,6 @@ def test_features_by_name_are_of_torchvision_s_weights(monkeypatch):
     ],
 )
 @pytest.mark.filterwarnings("ignore:The default weight initialization of GoogleNet")
-def test_names_that_are_no_classifier_are_sentences(name, said):
-    with pytest.raises(InputError, match=said):
+def test_names_that_are_no_classifier_are_sentences(name, message):
+    with pytest.raises(InputError, match=message):
         annulus.SimCLR.create(name, images=9, dim=4)

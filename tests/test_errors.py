@@ -1,4 +1,4 @@
-"""Without its optional packages a room says in one sentence what to install."""
+"""Without its optional packages a room names the packages to install in one sentence."""
 
 import re
 
@@ -33,9 +33,9 @@ def test_a_room_without_its_packages_names_them(arguments, room, missing, tmp_pa
     *before, line = done.stderr.splitlines()
     assert f"{room} needs {' and '.join(missing)}, which this Python ({python}) has not" in line
     assert "`make install` installs all, then `. .venv/bin/activate` activates it" in line
-    of_extra = '; where annulus-ssl is installed, pip install "annulus-ssl[look]"; elsewhere pip install '
-    of_extra += '"annulus-ssl[look] @ git+https://ADDRESS", with the repository\'s address'
-    assert (of_extra in line) == (room == "annulus.look"), "the laboratory is nowhere but in a checkout"
+    pip_lines = '; where annulus-ssl is installed, pip install "annulus-ssl[look]"; elsewhere pip install '
+    pip_lines += '"annulus-ssl[look] @ git+https://ADDRESS", with the repository\'s address'
+    assert (pip_lines in line) == (room == "annulus.look"), "the laboratory is nowhere but in a checkout"
     assert not before or arguments[0] == "-c", "a command ends in one line"
 
 
@@ -79,7 +79,7 @@ progress.report(2, 2, lambda: "loss 2", ended=True)
 
 
 def test_progress_and_checkpoints_work_without_a_package_of_an_extra(tmp_path, monkeypatch):
-    """On a terminal too progress is lines, without tqdm's bars."""
+    """Without tqdm progress is printed as lines, on a terminal too."""
     monkeypatch.chdir(tmp_path)
     done = run_without(["tqdm", "pydantic", "yaml", "dvc"], ["-c", TRAINING], tmp_path)
     assert done.returncode == 0, done.stderr

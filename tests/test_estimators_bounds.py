@@ -1,4 +1,4 @@
-"""Bounds as estimates: loops from the papers, and the truth as the limit of those without a ceiling."""
+"""Bounds as estimates: loops from the papers, and the true information as the limit of bounds without a ceiling."""
 
 import math
 import statistics
@@ -29,7 +29,7 @@ N, K = 4, 5
 
 @pytest.fixture
 def scores(generator):
-    """Of the size that a temperature of 0.07 makes."""
+    """Scores from -7 to 7, in the range of cosines divided by 0.07."""
     drawn = 14 * torch.rand(N, 1 + K, generator=generator) - 7
     return drawn[:, 0], drawn[:, 1:]
 
@@ -73,7 +73,7 @@ def test_off_diagonal_is_each_row_without_its_own_column(generator):
             assert off_diagonal(matrix).tolist() == expected
 
 
-ODDS = torch.tensor([[7, 2], [3, 8]])  # of 20
+ODDS = torch.tensor([[7, 2], [3, 8]])  # in 20ths
 TABLE = DiscreteTable(ODDS.double() / 20)
 ONE_HOT = torch.eye(2, dtype=torch.float64)
 IDEAL = Ideal(TABLE)(ONE_HOT, ONE_HOT)
@@ -84,7 +84,7 @@ CRITICS = [IDEAL, *(RANDOM * torch.tensor([1, 3, 10])[:, None, None])]
 def whole(critic):
     """Positives and negatives in their exact proportions: the mean over them is the expectation."""
     positive = critic.flatten().repeat_interleave(ODDS.flatten())
-    product = (ODDS.sum(dim=1, keepdim=True) * ODDS.sum(dim=0)).flatten()  # of 400
+    product = (ODDS.sum(dim=1, keepdim=True) * ODDS.sum(dim=0)).flatten()  # in 400ths
     return positive, critic.flatten().repeat_interleave(product).view(20, 20)
 
 
@@ -92,9 +92,9 @@ def exactly(bound, critic):
     """The expectation of NWJ, Donsker-Varadhan's or Barber-Agakov's bound."""
     positive, negatives = whole(critic)
     if bound is BarberAgakov:
-        of_y = torch.arange(2).expand(2, 2).flatten().repeat_interleave(ODDS.flatten())
+        y_index = torch.arange(2).expand(2, 2).flatten().repeat_interleave(ODDS.flatten())
         log_z = (TABLE.joint.sum(dim=1, keepdim=True) * critic.exp()).sum(dim=0).log()  # log E_p(x) exp f(x, y)
-        return BarberAgakov(log_z[of_y]).estimate(positive, negatives).item()
+        return BarberAgakov(log_z[y_index]).estimate(positive, negatives).item()
     return bound().estimate(positive, negatives).item()
 
 
@@ -104,8 +104,8 @@ def test_with_its_own_ideal_critic_a_bound_without_ceiling_is_the_information():
     assert exactly(NWJ, 1 + IDEAL) == exact
     for constant in (0.0, -17.0):
         assert exactly(DonskerVaradhan, IDEAL + constant) == exact
-    for of_y in (0.0, torch.tensor([3.0, -8.0])):
-        assert exactly(BarberAgakov, IDEAL + of_y) == exact
+    for offset in (0.0, torch.tensor([3.0, -8.0])):
+        assert exactly(BarberAgakov, IDEAL + offset) == exact
 
 
 @pytest.mark.parametrize("bound", [NWJ, DonskerVaradhan, BarberAgakov])
@@ -121,8 +121,8 @@ def test_nwj_with_a_softmax_s_witness_is_infonce(scores):
     positive, negatives = scores
     candidates = torch.cat([positive[:, None], negatives], dim=1)
     witness = 1 + candidates - (candidates.logsumexp(dim=1, keepdim=True) - math.log(1 + K))
-    found = NWJ().estimate(witness[:, 0], witness)  # the mean of exp(witness - 1) is 1
-    assert found.item() == pytest.approx(INFONCE.estimate(positive, negatives).item(), rel=1e-12)
+    estimate = NWJ().estimate(witness[:, 0], witness)  # the mean of exp(witness - 1) is 1
+    assert estimate.item() == pytest.approx(INFONCE.estimate(positive, negatives).item(), rel=1e-12)
 
 
 def test_donsker_varadhan_says_what_it_loses_and_stays_finite_for_extreme_scores():

@@ -1,4 +1,4 @@
-"""NCE and CNCE runs trained together against each run alone, written out; and where their negatives come from."""
+"""NCE and CNCE runs trained together against each run written out alone, and the sets of their negatives."""
 
 import math
 import statistics
@@ -33,19 +33,19 @@ def variant(score: str, warm_start: float = 0.0) -> ConditionalVariant:
 
 
 class Draws:
-    """What was drawn, in its order: one entry per run and step."""
+    """Records the draws in order: one entry per run and step."""
 
     def __init__(self, monkeypatch) -> None:
         self.index, self.rows = [], []
         ball = module.ball
 
-        def watched(near, self_index, *others):
+        def record(near, self_index, *others):
             drawn = ball(near, self_index, *others)
             self.index.append(self_index.clone())
             self.rows.append(drawn.index.clone())
             return drawn
 
-        monkeypatch.setattr(module, "ball", watched)
+        monkeypatch.setattr(module, "ball", record)
 
 
 @pytest.fixture
@@ -61,25 +61,25 @@ def critic(seed: int, score: str) -> Separable:
 
 
 def trained_critic(conditional: Conditional, run: int) -> Separable:
-    """A run's critic as it is now."""
-    found = critic(0, conditional.variant.score)
-    for network, ensemble in ((found.x_network, conditional.x_network), (found.y_network, conditional.y_network)):
+    """A run's current critic."""
+    copy = critic(0, conditional.variant.score)
+    for network, ensemble in ((copy.x_network, conditional.x_network), (copy.y_network, conditional.y_network)):
         state = {name: stacked[run] for name, stacked in zip(ensemble.names, ensemble.stacked, strict=True)}
         network.load_state_dict(state)
-    return found
+    return copy
 
 
 def plain_scores(critic: Separable, x: torch.Tensor, y: torch.Tensor, score: str) -> torch.Tensor:
-    """Products of embeddings, of length 1 and divided by the temperature for a cosine."""
-    of_x, of_y = critic.x_network(x), critic.y_network(y)
+    """Products of embeddings; a cosine has unit lengths and is divided by the temperature 0.5."""
+    embedded_x, embedded_y = critic.x_network(x), critic.y_network(y)
     if score != "cosine":
-        return of_x @ of_y.T
-    return (of_x @ of_y.T) / (of_x.norm(dim=1)[:, None] * of_y.norm(dim=1)) / 0.5
+        return embedded_x @ embedded_y.T
+    return (embedded_x @ embedded_y.T) / (embedded_x.norm(dim=1)[:, None] * embedded_y.norm(dim=1)) / 0.5
 
 
-def closest(found: Separable, x: torch.Tensor, y: torch.Tensor, own: int, percent: int, score: str) -> list[int]:
-    """The other points' places, sorted by their nearness to a query, as far as the share goes."""
-    query, stored = found.embed_x(x[own : own + 1])[0], found.embed_y(y)
+def closest(model: Separable, x: torch.Tensor, y: torch.Tensor, own: int, percent: int, score: str) -> list[int]:
+    """Places of the closest share of the other points, closest first."""
+    query, stored = model.embed_x(x[own : own + 1])[0], model.embed_y(y)
 
     def far(place: int) -> float:
         if score == "distance":
@@ -92,7 +92,7 @@ def closest(found: Separable, x: torch.Tensor, y: torch.Tensor, own: int, percen
 
 @each_score
 def test_a_run_is_adam_on_infonce_of_all_points_embedded_anew_at_each_step(score, draws):
-    """A loop over batches with the draws that were made: gradients go through the query, its own y and the others'."""
+    """A plain loop uses the recorded draws: gradients go through the query, its own y and the others'."""
     runs = [CriticRun(100, 3), CriticRun(10, 4)]
     conditional, epochs = Conditional(TOY, runs, settings(), variant(score)), []
     conditional.train(epochs.append)
@@ -115,16 +115,16 @@ def test_a_run_is_adam_on_infonce_of_all_points_embedded_anew_at_each_step(score
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-        found = trained_critic(conditional, run)
-        for weight, expected in zip(found.parameters(), plain.parameters(), strict=True):
+        trained = trained_critic(conditional, run)
+        for weight, expected in zip(trained.parameters(), plain.parameters(), strict=True):
             torch.testing.assert_close(weight, expected, rtol=0, atol=1e-9)
 
 
 @each_score
 @pytest.mark.parametrize(("warm_start", "first"), [(0.0, (100, 10, 50)), (0.5, (100, 100, 100))])
 def test_negatives_are_all_of_the_closest_share_of_their_run_and_never_the_own_point(score, warm_start, first, draws):
-    """By the weights of each of two steps and by the last ones; after a warm start, in the second step only."""
-    params = settings(negatives=1500, epochs=2, batch_size=POINTS, draws=1)  # enough to meet every member of a set
+    """Closeness uses the weights at each of two steps, then the last ones. A warm start draws step one from all."""
+    params = settings(negatives=1500, epochs=2, batch_size=POINTS, draws=1)  # enough to draw every member of a set
     runs = [CriticRun(100, 0), CriticRun(10, 0), CriticRun(50, 7)]
     conditional = Conditional(TOY, runs, params, variant(score, warm_start))
     critics = [critic(run.seed, score) for run in runs]
@@ -132,11 +132,11 @@ def test_negatives_are_all_of_the_closest_share_of_their_run_and_never_the_own_p
     conditional.estimates([10, 100, 50])
     percents = [*first, 100, 10, 50, 10, 100, 50]
     assert len(draws.rows) == len(critics) == len(percents)
-    for call, (found, percent) in enumerate(zip(critics, percents, strict=True)):
+    for call, (model, percent) in enumerate(zip(critics, percents, strict=True)):
         points = conditional.x[call % 3], conditional.y[call % 3]
         assert sorted(draws.index[call].tolist()) == list(range(POINTS))
         for own, rows in list(zip(draws.index[call].tolist(), draws.rows[call].tolist(), strict=True))[::9]:
-            members = closest(found, *points, own, percent, score)
+            members = closest(model, *points, own, percent, score)
             assert len(members) == math.floor((POINTS - 1) * percent / 100)
             assert set(rows) == set(members)
 
@@ -148,8 +148,8 @@ def test_an_estimate_is_the_mean_over_points_and_repeated_draws_in_float64(score
     conditional = Conditional(TOY, [CriticRun(percent, 5) for percent in percents], settings(draws=3), variant(score))
     conditional.train()
     draws.index.clear(), draws.rows.clear()
-    found = conditional.estimates(percents)
-    with torch.no_grad():  # embedded together, since batched or not they differ by rounding in float32
+    estimates = conditional.estimates(percents)
+    with torch.no_grad():  # all runs at once: a single run's embeddings differ by float32's rounding
         x = conditional._scaled(conditional.x_network(conditional.x)).double()
         y = conditional._scaled(conditional.y_network(conditional.y)).double()
     for run in range(2):
@@ -162,11 +162,11 @@ def test_an_estimate_is_the_mean_over_points_and_repeated_draws_in_float64(score
         )
         values = [plain_estimate(scores, range(POINTS), rows) for rows in draws.rows[run::2]]
         assert len(values) == 3
-        assert found[run] == pytest.approx(statistics.fmean(values), abs=1e-11)
+        assert estimates[run] == pytest.approx(statistics.fmean(values), abs=1e-11)
 
 
 def test_a_critic_that_ignores_its_inputs_estimates_nothing_to_the_last_digit():
-    """Collapsed critics are what table 3 of mutualinfo measures: the rounding of log K must not show."""
+    """Table 3 of mutualinfo measures collapsed critics, so the rounding of log K must not show."""
     torch.set_default_dtype(torch.float32)
     conditional = Conditional(TOY, [CriticRun(10, 0)], settings(), variant("distance"))
     with torch.no_grad():
@@ -178,7 +178,7 @@ def test_a_critic_that_ignores_its_inputs_estimates_nothing_to_the_last_digit():
 
 
 def test_unseen_points_are_others_of_the_same_toy_and_it_is_they_that_are_measured():
-    """A critic that has learnt its few points by heart finds them better than any others."""
+    """An overfitted critic scores its few training points better than unseen points."""
     conditional = Conditional(TOY, [CriticRun(100, seed) for seed in range(3)], settings(epochs=40), variant("product"))
     conditional.train()
     known, others = (conditional.estimates([100] * 3, unseen) for unseen in (False, True))
@@ -189,7 +189,7 @@ def test_unseen_points_are_others_of_the_same_toy_and_it_is_they_that_are_measur
 def test_unseen_points_are_others_for_each_draw(draws):
     conditional = Conditional(TOY, [CriticRun(50, 5), CriticRun(100, 7)], settings(draws=3), variant("product"))
     draws.index.clear(), draws.rows.clear()
-    found = conditional.estimates([50, 100], unseen=True)
+    estimates = conditional.estimates([50, 100], unseen=True)
     for run, seed in enumerate([5, 7]):
         values = []
         for repeat in range(3):
@@ -197,4 +197,4 @@ def test_unseen_points_are_others_for_each_draw(draws):
             with torch.no_grad():
                 scores = trained_critic(conditional, run)(points.x, points.y)
             values.append(plain_estimate(scores, range(POINTS), draws.rows[2 * repeat + run]))
-        assert found[run] == pytest.approx(statistics.fmean(values), abs=1e-11)
+        assert estimates[run] == pytest.approx(statistics.fmean(values), abs=1e-11)

@@ -17,7 +17,7 @@ def seeded(in_float64):
 
 @pytest.fixture
 def points(generator):
-    """Numbers of x and y differ, so that a transposed result has another shape."""
+    """Five points x and four points y, so that a transposed result has another shape."""
     return torch.randn(5, DIMS, generator=generator), torch.randn(4, DIMS, generator=generator)
 
 
@@ -66,7 +66,7 @@ def test_joint_is_an_mlp_of_the_concatenation_with_the_same_weights(points, laye
 
 
 def test_joint_starts_as_a_layer_of_the_concatenation_does():
-    """Uniform within 1/sqrt(inputs), as torch starts nn.Linear: the largest of many weights is close to that."""
+    """Weights are uniform within 1/sqrt(inputs), as in nn.Linear; the largest of many is close to this limit."""
     dims, hidden = 20, 256
     critic, layer = Joint(dims, hidden, 2), nn.Linear(2 * dims, hidden)
     for weight in (critic.x_layer.weight, critic.y_layer.weight):
@@ -77,7 +77,7 @@ def test_joint_starts_as_a_layer_of_the_concatenation_does():
 
 
 def test_ideal_is_the_toy_s_log_ratio_with_nothing_to_train(generator):
-    toy = DiscreteTable(torch.tensor([[0.1, 0.2, 0.0], [0.25, 0.05, 0.4]]))  # x and y have other numbers of values
+    toy = DiscreteTable(torch.tensor([[0.1, 0.2, 0.0], [0.25, 0.05, 0.4]]))  # x and y have different numbers of values
     x, y = toy.sample(7, generator)
     assert torch.equal(Ideal(toy)(x, y), toy.log_ratio(x, y))
     assert list(Ideal(toy).parameters()) == []

@@ -1,4 +1,4 @@
-"""Bias and spread of the estimates against loops, and what the Ring paper's Theorem 3.2 says of them."""
+"""Bias and spread of the estimates against loops and against the Ring paper's Theorem 3.2."""
 
 import itertools
 import statistics
@@ -20,7 +20,7 @@ QUERIES, ROWS = 16, 1001
 
 @pytest.fixture(scope="module")
 def encoder():
-    """Scores as of a trained encoder: rows cluster, the query's own is close; divided by a temperature of 0.3."""
+    """Scores like a trained encoder's: a query is close to its own row; the temperature is 0.3."""
     random = torch.Generator().manual_seed(3)
     rows = torch.nn.functional.normalize(torch.randn(ROWS, 8, generator=random), dim=1)
     noise = 0.2 * torch.randn(QUERIES, 8, generator=random)
@@ -44,22 +44,22 @@ OTHERS = [ranked_others(torch.tensor(scores), [own]) for scores, own in zip(SCOR
     [(UNIFORM, 0, 3), (Ball(0.67), 0, 2), (Ring(inner=0.34, outer=1.0), 1, 3)],
 )
 def test_with_the_whole_set_the_estimate_is_its_formula(sampler, first, last):
-    found = estimate(torch.tensor(SCORES), torch.tensor(OWN), "all", sampler, seeded())
-    assert found == pytest.approx(plain([others[first:last] for others in OTHERS]), abs=1e-6)
+    actual = estimate(torch.tensor(SCORES), torch.tensor(OWN), "all", sampler, seeded())
+    assert actual == pytest.approx(plain([others[first:last] for others in OTHERS]), abs=1e-6)
 
 
 def test_mean_bias_and_deviation_are_those_of_every_draw():
     """k = 1: a query draws one of three others, so the estimate has 27 equally likely values."""
     values = [plain([[row] for row in rows]) for rows in itertools.product(*OTHERS)]
-    found = spread_over_draws(torch.tensor(SCORES), torch.tensor(OWN), 1, UNIFORM, 1000, seeded())
+    spread = spread_over_draws(torch.tensor(SCORES), torch.tensor(OWN), 1, UNIFORM, 1000, seeded())
     deviation = statistics.pstdev(values)
-    assert found.mean == pytest.approx(statistics.fmean(values), abs=4 * deviation / 1000**0.5)
-    assert found.std == pytest.approx(deviation, rel=0.06)
-    assert found.bias == pytest.approx(found.mean - plain(OTHERS), abs=1e-6)
+    assert spread.mean == pytest.approx(statistics.fmean(values), abs=4 * deviation / 1000**0.5)
+    assert spread.std == pytest.approx(deviation, rel=0.06)
+    assert spread.bias == pytest.approx(spread.mean - plain(OTHERS), abs=1e-6)
 
 
 def test_cnce_is_below_nce_and_varies_less_and_nce_less_with_more_negatives(encoder):
-    """Source: ring Theorem 3.2. Of 50 draws a ratio of deviations is known to 14 %; here it is a third."""
+    """Source: ring Theorem 3.2. 50 draws give a ratio of deviations to within 14 %; here it is below two thirds."""
     few, nce, every = (spread_over_draws(*encoder, k, UNIFORM, 50, seeded()) for k in (4, 64, 1000))
     for sampler in (Ball(0.1), Ring(inner=0.01, outer=0.1)):
         cnce = spread_over_draws(*encoder, 64, sampler, 50, seeded())

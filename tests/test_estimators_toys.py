@@ -1,4 +1,4 @@
-"""Toys: the stated information, the densities that they claim to have, and samples that have them."""
+"""Toys: their stated information and densities, and samples that agree with them."""
 
 import math
 
@@ -38,13 +38,13 @@ def plain_log_ratio(toy, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """log p(x, y) - log p(x) - log p(y), one pair and one dimension at a time, by torch's densities."""
     covariance = moments(toy)
     joint = MultivariateNormal(torch.zeros(2), covariance)
-    of_x, of_y = (Normal(torch.tensor(0.0), covariance[i, i].sqrt()) for i in (0, 1))
-    found = torch.zeros(len(x), len(y))
+    x_density, y_density = (Normal(torch.tensor(0.0), covariance[i, i].sqrt()) for i in (0, 1))
+    log_ratio = torch.zeros(len(x), len(y))
     for i, one in enumerate(x):
         for j, other in enumerate(y):
             for a, b in zip(one, other, strict=True):
-                found[i, j] += joint.log_prob(torch.stack([a, b])) - of_x.log_prob(a) - of_y.log_prob(b)
-    return found
+                log_ratio[i, j] += joint.log_prob(torch.stack([a, b])) - x_density.log_prob(a) - y_density.log_prob(b)
+    return log_ratio
 
 
 @every_gaussian
@@ -60,7 +60,7 @@ def test_samples_have_the_stated_moments_and_independent_dimensions(toy, generat
     x, y = toy.sample(n, generator)
     columns = torch.cat([x, y], dim=1)
     expected = torch.kron(moments(toy), torch.eye(x.shape[1]))
-    # Of n Gaussian pairs a covariance is known to sqrt((c_ii c_jj + c_ij^2)/n).
+    # A covariance of n Gaussian pairs has the standard error sqrt((c_ii c_jj + c_ij^2)/n).
     error = ((expected.diag()[:, None] * expected.diag() + expected**2) / n).sqrt()
     assert ((columns.T.cov() - expected).abs() < 4.5 * error).all()
     assert (columns.mean(dim=0).abs() < 4.5 * (expected.diag() / n).sqrt()).all()
@@ -91,20 +91,20 @@ def test_more_nats_than_the_dimensions_hold_are_refused_with_the_way_out():
 
 
 def test_a_table_s_log_ratio_is_exact_and_impossible_pairs_are_hugely_negative_but_present():
-    """A score of -inf would be an absent one to a bound."""
-    found = DiscreteTable(TABLE).log_ratio(torch.eye(2), torch.eye(3))
+    """A bound would treat a score of -inf as absent."""
+    log_ratio = DiscreteTable(TABLE).log_ratio(torch.eye(2), torch.eye(3))
     for a in range(2):
         for b in range(3):
             p = TABLE[a, b].item()
             if p == 0:
-                assert -math.inf < found[a, b] <= -1e4
+                assert -math.inf < log_ratio[a, b] <= -1e4
             else:
                 expected = math.log(p / TABLE[a].sum().item() / TABLE[:, b].sum().item())
-                assert found[a, b].item() == pytest.approx(expected, rel=1e-12)
+                assert log_ratio[a, b].item() == pytest.approx(expected, rel=1e-12)
     present = TABLE > 0
-    assert DiscreteTable(TABLE).information == pytest.approx((TABLE * found)[present].sum().item(), rel=1e-12)
+    assert DiscreteTable(TABLE).information == pytest.approx((TABLE * log_ratio)[present].sum().item(), rel=1e-12)
     independent = TABLE.sum(dim=1, keepdim=True) * TABLE.sum(dim=0)
-    assert (independent * found.exp()).sum().item() == pytest.approx(1, rel=1e-12)
+    assert (independent * log_ratio.exp()).sum().item() == pytest.approx(1, rel=1e-12)
 
 
 def test_a_table_s_values_that_never_occur_change_no_information():
@@ -127,9 +127,9 @@ def test_a_table_s_samples_are_one_hot_and_as_frequent_as_it_says(generator):
 
 
 def test_a_staircase_climbs_after_each_level_s_steps():
-    """mlcpc 5.1 in small: 2, 4, 6 nats for four steps each."""
+    """A small version of mlcpc 5.1: 2, 4 and 6 nats for four steps each."""
     staircase = Staircase(20, [2.0, 4.0, 6.0], 4)
     assert staircase.steps == 12
-    found = [staircase.at(step).information for step in range(12)]
-    assert found == pytest.approx([2.0] * 4 + [4.0] * 4 + [6.0] * 4, rel=1e-12)
+    levels = [staircase.at(step).information for step in range(12)]
+    assert levels == pytest.approx([2.0] * 4 + [4.0] * 4 + [6.0] * 4, rel=1e-12)
     assert all(staircase.at(step).dims == 20 for step in (0, 11))

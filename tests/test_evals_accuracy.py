@@ -23,18 +23,18 @@ def test_a_class_that_was_not_proposed_is_never_right_and_nan_scores_are_refused
 def test_each_class_with_images_gets_its_own_percent_and_names_that_fall_together_a_number():
     right, labels = torch.tensor([True, False, True, True]), torch.tensor([0, 0, 2, 2])
     assert percent(right) == 75.0
-    found = class_percents(right, labels, ["bird", "cat", "deer mouse"])
-    assert found == {"class_bird_top1_percent": 50.0, "class_deer_mouse_top1_percent": 100.0}
-    found = class_percents(torch.tensor([True, False]), torch.tensor([0, 1]), ["a b", "a_b"])
-    assert found == {"class_0_a_b_top1_percent": 100.0, "class_1_a_b_top1_percent": 0.0}
+    percents = class_percents(right, labels, ["bird", "cat", "deer mouse"])
+    assert percents == {"class_bird_top1_percent": 50.0, "class_deer_mouse_top1_percent": 100.0}
+    percents = class_percents(torch.tensor([True, False]), torch.tensor([0, 1]), ["a b", "a_b"])
+    assert percents == {"class_0_a_b_top1_percent": 100.0, "class_1_a_b_top1_percent": 0.0}
 
 
 def test_of_many_classes_only_the_worst_and_the_best_are_named():
     labels, names = torch.arange(21).repeat_interleave(2), [f"c{number}" for number in range(21)]
     right = torch.arange(42) % 2 == 0  # one of two
     right[[6, 41]] = torch.tensor([False, True])  # none of class 3, both of class 20
-    found = class_percents(right, labels, names)
-    assert found == {
+    percents = class_percents(right, labels, names)
+    assert percents == {
         **{"worst_class": "c3", "worst_class_top1_percent": 0.0},
         **{"best_class": "c20", "best_class_top1_percent": 100.0},
     }

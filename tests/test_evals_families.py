@@ -1,4 +1,4 @@
-"""Differences read together: Holm's correction beside a plain loop, and the verdicts that chance gives."""
+"""Many differences together: Holm's correction against a plain loop, and the number of verdicts by chance."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def test_a_half_gives_its_interval_again():
 
 
 def test_survivors_are_holms():
-    """Beside the definition: the smallest p against 0.05 / n, the next against 0.05 / (n - 1), until one fails."""
+    """The definition compares the smallest p with 0.05 / n, the next with 0.05 / (n - 1), until one fails."""
     random = np.random.default_rng(1)
     for _ in range(50):
         rows = [over_seeds(random.normal(effect, 1, 5).tolist()) for effect in (0, 0, 1, 2, 4, 8)]
@@ -52,6 +52,6 @@ def test_verdicts_by_chance_are_a_twentieth_of_the_rows_and_come_together():
     chance = by_chance(40, 5)
     assert chance.mean == pytest.approx(2, abs=0.05)
     assert chance.one_of_ten == 5
-    assert chance.any_percent == pytest.approx(65, abs=2)  # of independent rows 87
+    assert chance.any_percent == pytest.approx(65, abs=2)  # 87 with independent rows
     assert by_chance(1, 5).any_percent == pytest.approx(5, abs=0.5)
     assert by_chance(0, 5) == by_chance(9, 1) == (0.0, 0, 0.0)

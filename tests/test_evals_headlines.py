@@ -1,4 +1,4 @@
-"""What seeds say together of a headline number, and of its difference to a base."""
+"""Intervals of a headline number over seeds, and of its difference to a base."""
 
 import numpy as np
 import pytest
@@ -9,18 +9,18 @@ from annulus.evals.intervals import over_seeds, verdict
 
 
 def accuracy(rate: float, seeds: range, images: int = 2000) -> HeadlineNumber:
-    """Some images are easier than others, to every seed."""
+    """An accuracy near `rate`; some images are easier than others for every seed."""
     easy, hardest = np.random.default_rng(0).normal(size=images), stats.norm.ppf(1 - rate) * 2**0.5
     right = {seed: easy + np.random.default_rng(seed).normal(size=images) > hardest for seed in seeds}
     return HeadlineNumber({seed: 100 * bits.mean() for seed, bits in right.items()}, right)
 
 
 def test_an_accuracy_s_interval_holds_the_test_images_and_is_in_percent():
-    found = accuracy(0.6, range(5))
-    of_seeds = HeadlineNumber(found.values).interval()
-    assert found.interval().mean == pytest.approx(np.mean(list(found.values.values())))
-    assert found.interval().half > of_seeds.half
-    assert found.interval().half == pytest.approx(1.96 * 100 * (0.6 * 0.4 / 2000) ** 0.5, rel=0.5)
+    number = accuracy(0.6, range(5))
+    seed_interval = HeadlineNumber(number.values).interval()
+    assert number.interval().mean == pytest.approx(np.mean(list(number.values.values())))
+    assert number.interval().half > seed_interval.half
+    assert number.interval().half == pytest.approx(1.96 * 100 * (0.6 * 0.4 / 2000) ** 0.5, rel=0.5)
 
 
 def test_the_same_runs_do_not_differ_and_a_changed_run_differs_by_what_changed():
@@ -60,18 +60,18 @@ def test_other_test_images_are_compared_by_seed_and_other_seeds_image_by_image()
 
 @pytest.mark.parametrize("seeds", [2, 3, 5])
 def test_shares_of_few_images_that_differ_alike_in_all_seeds_by_chance_get_no_verdict(seeds):
-    """Of 300 images, in the four digits of a metrics file."""
+    """Shares are of 300 images, rounded to four decimals."""
     base = {seed: round(100 * (135 + seed) / 300, 4) for seed in range(seeds)}
     head = {seed: round(100 * (138 + seed) / 300, 4) for seed in range(seeds)}
     difference, _ = HeadlineNumber(head, images=300).minus(HeadlineNumber(base, images=300), same_images=True)
-    of_images = 1.96 * 100 * (2 * 0.45 * 0.55 / 300 / seeds) ** 0.5
+    image_half = 1.96 * 100 * (2 * 0.45 * 0.55 / 300 / seeds) ** 0.5
     assert difference.mean == pytest.approx(1.0, abs=1e-3)
-    assert difference.half == pytest.approx(of_images, rel=0.1)
+    assert difference.half == pytest.approx(image_half, rel=0.1)
     assert verdict(difference).startswith("within noise")
     same, _ = HeadlineNumber(base, images=300).minus(HeadlineNumber(base, images=300), same_images=True)
     assert verdict(same) == "equal"
     flat = HeadlineNumber(dict.fromkeys(range(seeds), 45.0), images=300).interval()
-    assert flat.half == pytest.approx(of_images / 2**0.5, rel=0.1)
+    assert flat.half == pytest.approx(image_half / 2**0.5, rel=0.1)
 
 
 def test_shares_that_differ_otherwise_and_other_numbers_keep_the_interval_over_their_seeds():

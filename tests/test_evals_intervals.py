@@ -9,7 +9,7 @@ from annulus.evals.intervals import Interval, between_tables, over_seeds, over_s
 
 
 def plain_table_interval(table: np.ndarray) -> tuple[float, float]:
-    """Mean and half-width, element by element from the text of the sources."""
+    """Mean and half-width, element by element from the formulas in the sources."""
     seeds, images = table.shape
     mean = sum(table.flatten()) / table.size
     rows = [sum(row) / images for row in table]
@@ -28,48 +28,48 @@ def plain_table_interval(table: np.ndarray) -> tuple[float, float]:
     return mean, max(halves)
 
 
-@pytest.mark.parametrize(("of_seed", "of_image"), [(0.0, 0.0), (0.2, 0.0), (0.0, 2.0), (0.3, 2.0), (0.5, 1.0)])
-def test_a_table_gives_what_the_plain_formula_gives(of_seed, of_image):
+@pytest.mark.parametrize(("seed_effect", "image_effect"), [(0.0, 0.0), (0.2, 0.0), (0.0, 2.0), (0.3, 2.0), (0.5, 1.0)])
+def test_a_table_gives_what_the_plain_formula_gives(seed_effect, image_effect):
     draws = np.random.default_rng(0)
-    logits = of_seed * draws.normal(size=(4, 1)) + of_image * draws.normal(size=50)
+    logits = seed_effect * draws.normal(size=(4, 1)) + image_effect * draws.normal(size=50)
     table = (draws.random((4, 50)) < 1 / (1 + np.exp(-logits))).astype(float)
     mean, half = plain_table_interval(table)
-    found = over_seeds_and_images(table)
-    assert found.mean == pytest.approx(mean)
-    assert found.half == pytest.approx(half)
+    interval = over_seeds_and_images(table)
+    assert interval.mean == pytest.approx(mean)
+    assert interval.half == pytest.approx(half)
 
 
-def drawn(random: np.random.Generator, runs: int, seeds: int, ratio: float, of_images: float, images: int = 200):
-    """Tables with mean 0 whose mean squares of seeds and images are these times that of the rest."""
-    of_seed = ((ratio - 1) / images) ** 0.5 * random.normal(size=(runs, seeds, 1))
-    of_image = ((of_images - 1) / seeds) ** 0.5 * random.normal(size=(runs, 1, images))
-    return of_seed + of_image + random.normal(size=(runs, seeds, images))
+def simulate(random: np.random.Generator, runs: int, seeds: int, ratio: float, image_ratio: float, images: int = 200):
+    """Tables with mean 0; the mean squares of seeds and images are these ratios times the residual mean square."""
+    seed_effect = ((ratio - 1) / images) ** 0.5 * random.normal(size=(runs, seeds, 1))
+    image_effect = ((image_ratio - 1) / seeds) ** 0.5 * random.normal(size=(runs, 1, images))
+    return seed_effect + image_effect + random.normal(size=(runs, seeds, images))
 
 
-# bench_coverage.py simulates more of it, longer. Of two seeds an interval may hold too much, never too little.
+# bench_coverage.py simulates more cases for longer. With two seeds an interval may cover too often, not too rarely.
 @pytest.mark.parametrize(
-    ("seeds", "ratio", "of_images", "most"),
+    ("seeds", "ratio", "image_ratio", "most"),
     [(2, 3, 1.2, 0.975), (3, 2, 1.3, 0.97), (5, 1, 1.0, 0.97), (5, 3, 5.0, 0.97)],
 )
-def test_an_interval_holds_the_truth_in_93_to_97_percent_of_samples(seeds, ratio, of_images, most):
-    tables = drawn(np.random.default_rng(0), 1000, seeds, ratio, of_images)
-    found = [over_seeds_and_images(table) for table in tables]
-    assert 0.93 <= np.mean([abs(one.mean) <= one.half for one in found]) <= most
+def test_an_interval_holds_the_truth_in_93_to_97_percent_of_samples(seeds, ratio, image_ratio, most):
+    tables = simulate(np.random.default_rng(0), 1000, seeds, ratio, image_ratio)
+    intervals = [over_seeds_and_images(table) for table in tables]
+    assert 0.93 <= np.mean([abs(one.mean) <= one.half for one in intervals]) <= most
 
 
 def test_an_interval_is_never_narrower_than_student_s_over_the_means_of_seeds():
-    for table in drawn(np.random.default_rng(1), 50, 3, 1, 1.2):
+    for table in simulate(np.random.default_rng(1), 50, 3, 1, 1.2):
         assert over_seeds_and_images(table).half >= over_seeds(table.mean(axis=1).tolist()).half * (1 - 1e-9)
 
 
 def test_other_seeds_on_the_same_images_are_compared_image_by_image():
-    """Welch's would count twice what images do to both sides."""
-    found, apart = [], []
-    for table in drawn(np.random.default_rng(0), 500, 10, 2, 10):  # seeds 0 to 4 and 5 to 9 of one variant
+    """Welch's interval would count the images' effect on both sides twice."""
+    intervals, apart = [], []
+    for table in simulate(np.random.default_rng(0), 500, 10, 2, 10):  # seeds 0 to 4 and 5 to 9 of one variant
         head, base = table[:5], table[5:]
-        found.append(between_tables(head, base, same_seeds=False, same_images=True))
-        apart.append(over_seeds_and_images(head).minus(over_seeds_and_images(base)).half / found[-1].half)
-    assert 0.93 <= np.mean([abs(one.mean) <= one.half for one in found]) <= 0.98
+        intervals.append(between_tables(head, base, same_seeds=False, same_images=True))
+        apart.append(over_seeds_and_images(head).minus(over_seeds_and_images(base)).half / intervals[-1].half)
+    assert 0.93 <= np.mean([abs(one.mean) <= one.half for one in intervals]) <= 0.98
     assert 1.5 <= np.median(apart) <= 1.8
 
 
@@ -78,11 +78,11 @@ def test_what_images_add_to_a_difference_is_without_what_the_seeds_of_either_sid
         left = table - table.mean(axis=0) - table.mean(axis=1, keepdims=True) + table.mean()
         return (left**2).sum() / (len(table) - 1) / (table.shape[1] - 1) / table.size
 
-    head, base = (drawn(np.random.default_rng(seeds), 1, seeds, 1, 10, images=50)[0] for seeds in (4, 3))
+    head, base = (simulate(np.random.default_rng(seeds), 1, seeds, 1, 10, images=50)[0] for seeds in (4, 3))
     seeds = over_seeds(head.mean(axis=1).tolist()).minus(over_seeds(base.mean(axis=1).tolist()))
     shared = (head.mean(axis=0) - base.mean(axis=0)).var(ddof=1) / 50 - rest(head) - rest(base)
-    found = between_tables(head, base, same_seeds=False, same_images=True)
-    assert found.variance == pytest.approx(seeds.variance + shared)
+    difference = between_tables(head, base, same_seeds=False, same_images=True)
+    assert difference.variance == pytest.approx(seeds.variance + shared)
 
 
 def test_images_leave_an_interval_at_least_the_degrees_of_freedom_of_its_seeds():
@@ -92,9 +92,9 @@ def test_images_leave_an_interval_at_least_the_degrees_of_freedom_of_its_seeds()
 @pytest.mark.parametrize("same_seeds", [True, False])
 def test_other_test_images_are_another_sample(same_seeds):
     covered = []
-    for table in drawn(np.random.default_rng(0), 500, 3, 1.5, 4, images=120):
-        found = between_tables(table[:, :60], table[:, 60:], same_seeds, same_images=False)
-        covered.append(abs(found.mean) <= found.half)
+    for table in simulate(np.random.default_rng(0), 500, 3, 1.5, 4, images=120):
+        difference = between_tables(table[:, :60], table[:, 60:], same_seeds, same_images=False)
+        covered.append(abs(difference.mean) <= difference.half)
     assert 0.93 <= np.mean(covered) <= 0.99
 
 
@@ -108,11 +108,11 @@ def test_a_difference_that_could_be_seen_is_seen_in_80_percent_of_cases(seeds):
 
 def test_the_interval_over_seeds_is_students_and_of_one_seed_is_unknown():
     values = [59.4, 60.1, 58.7]
-    found = over_seeds(values)
+    interval = over_seeds(values)
     expected = stats.t.interval(0.95, 2, loc=np.mean(values), scale=stats.sem(values))
-    assert (found.mean - found.half, found.mean + found.half) == pytest.approx(expected)
+    assert (interval.mean - interval.half, interval.mean + interval.half) == pytest.approx(expected)
     assert over_seeds([59.4]).half is None
-    for one, other in ((over_seeds([1.0]), found), (found, over_seeds([1.0]))):
+    for one, other in ((over_seeds([1.0]), interval), (interval, over_seeds([1.0]))):
         assert one.minus(other).half is None
         assert one.minus(other).mean == pytest.approx(one.mean - other.mean)
 
@@ -125,14 +125,14 @@ def test_one_seed_has_no_interval_and_no_verdict_however_many_images_it_saw():
 
 
 def test_seeds_that_are_alike_by_chance_do_not_make_an_interval_of_nothing():
-    """Two seeds with the same mean, of other images."""
+    """Two seeds have the same mean from different images."""
     right = np.zeros((2, 30))
     right[0, :3], right[0, 3], right[1, 4:7], right[1, 7] = 1, -1, 1, -1
-    found = over_seeds_and_images(right)
-    assert found.mean == pytest.approx(2 / 30)
-    of_images = np.sqrt(right.var(axis=1, ddof=1).sum() / 30) / 2
-    assert found.half >= 1.9 * of_images
-    assert verdict(found).startswith("within noise")
+    interval = over_seeds_and_images(right)
+    assert interval.mean == pytest.approx(2 / 30)
+    image_error = np.sqrt(right.var(axis=1, ddof=1).sum() / 30) / 2
+    assert interval.half >= 1.9 * image_error
+    assert verdict(interval).startswith("within noise")
 
 
 def test_three_seeds_that_are_alike_by_chance_are_so_whatever_floats_say():
@@ -152,20 +152,20 @@ def test_of_one_image_the_interval_holds_the_seeds():
 
 def test_the_difference_of_independent_means_is_welchs():
     base, head = [1.0, 2.0, 4.0, 3.0], [2.5, 3.0, 9.0, 4.0, 1.0]
-    found = over_seeds(head).minus(over_seeds(base))
+    gap = over_seeds(head).minus(over_seeds(base))
     expected = stats.ttest_ind(head, base, equal_var=False).confidence_interval(0.95)
-    assert (found.mean - found.half, found.mean + found.half) == pytest.approx((expected.low, expected.high))
+    assert (gap.mean - gap.half, gap.mean + gap.half) == pytest.approx((expected.low, expected.high))
 
 
 @pytest.mark.parametrize("few", [2, 3])
 def test_a_side_of_few_seeds_gives_the_difference_its_degrees_of_freedom(few):
-    """Welch's follow an estimate of two or three numbers: where that is small by chance the interval is too narrow."""
+    """Welch's degrees of freedom follow a variance of few numbers: a small one makes the interval too narrow."""
     random = np.random.default_rng(few)
     many = over_seeds(random.normal(size=10).tolist())
     for side in (over_seeds(random.normal(size=few).tolist()) for _ in range(5)):
-        for found in (side.minus(many), many.minus(side)):
-            assert found.freedom == few - 1
-            assert found.half == pytest.approx(stats.t.ppf(0.975, few - 1) * (side.variance + many.variance) ** 0.5)
+        for gap in (side.minus(many), many.minus(side)):
+            assert gap.freedom == few - 1
+            assert gap.half == pytest.approx(stats.t.ppf(0.975, few - 1) * (side.variance + many.variance) ** 0.5)
     held = [
         abs((one := over_seeds(a.tolist()).minus(over_seeds(b.tolist()))).mean) <= one.half
         for a, b in ((random.normal(size=few), random.normal(size=10)) for _ in range(2000))
@@ -182,17 +182,17 @@ def test_a_verdict_says_what_it_could_have_seen():
 
 
 def test_values_that_are_none_and_tables_that_do_not_fit_are_refused():
-    """NumPy would stretch a table of one seed, and one of one image, over the other's."""
+    """NumPy would broadcast a table of one seed or one image over the other table."""
     for values in ([], [1.0, np.nan]):
         with pytest.raises(InputError, match=r"^values .*: give a finite number of each seed, one seed or more"):
             over_seeds(values)
     with pytest.raises(InputError, match=r"^table of shape \(3, 0\): give a table, a row of each seed"):
         over_seeds_and_images(np.ones((3, 0)))
     table = np.ones((3, 4))
-    for base, seeds, images, said in (
+    for base, seeds, images, message in (
         (table[:1], True, False, r"^head has 3 seeds, base 1: give same_seeds=False"),
         (table[:, :1], False, True, r"^head has 4 images, base 1: give same_images=False"),
         (table[:, :0], True, True, r"^base of shape \(3, 0\): give a table"),
     ):
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             between_tables(table, base, same_seeds=seeds, same_images=images)

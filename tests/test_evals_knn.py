@@ -46,7 +46,7 @@ def plain_ranking(query, bank, k, temperature):
 def test_agrees_with_plain_loops_whatever_the_chunks(monkeypatch, k, temperature):
     monkeypatch.setattr(knn, "SIMILARITIES_AT_ONCE", 23 * 150)
     bank, test = clouds(150, seed=1), clouds(60, seed=2)
-    found = evaluate_knn(bank, test, params(k, temperature)).metrics
+    metrics = evaluate_knn(bank, test, params(k, temperature)).metrics
     first, top1, top5 = 0, 0, 0
     for query, label in zip(test.layers["pooled"].double(), test.labels.tolist(), strict=True):
         nearest, ranking = plain_ranking(query, bank, k, temperature)
@@ -55,9 +55,9 @@ def test_agrees_with_plain_loops_whatever_the_chunks(monkeypatch, k, temperature
         top5 += label in ranking[:5]
     expected = {"nn1_top1_percent": first / 0.6, "top1_percent": top1 / 0.6, "top5_percent": top5 / 0.6}
     expected |= {"k": k, "temperature": temperature, "images": 60, "bank_images": 150}
-    assert {name: found[name] for name in expected} == pytest.approx(expected)
-    assert 20 < found["top1_percent"] < 90  # neither chance nor trivial
-    assert "class_b_top1_percent" in found
+    assert {name: metrics[name] for name in expected} == pytest.approx(expected)
+    assert 20 < metrics["top1_percent"] < 90  # neither chance nor trivial
+    assert "class_b_top1_percent" in metrics
 
 
 def test_finds_the_rows_that_faiss_finds(generator):
@@ -66,9 +66,9 @@ def test_finds_the_rows_that_faiss_finds(generator):
     index = faiss.IndexFlatIP(32)
     index.add(torch.nn.functional.normalize(bank, dim=1).numpy())
     expected, rows = index.search(torch.nn.functional.normalize(queries, dim=1).numpy(), 50)
-    found, at = knn.search(bank, queries, 50)
-    torch.testing.assert_close(found, torch.from_numpy(expected), rtol=0, atol=1e-6)
-    assert (at == torch.from_numpy(rows)).float().mean() > 0.999  # rounding may swap two neighbours
+    similarity, places = knn.search(bank, queries, 50)
+    torch.testing.assert_close(similarity, torch.from_numpy(expected), rtol=0, atol=1e-6)
+    assert (places == torch.from_numpy(rows)).float().mean() > 0.999  # rounding may swap two neighbours
 
 
 def test_a_zero_vector_is_similar_to_nothing_and_a_bank_must_hold_k_rows():
@@ -106,9 +106,9 @@ def test_neighbours_are_those_of_full_precision_under_autocast():
     bank, queries = clouds(60, seed=0), clouds(40, seed=1)
     similarity, rows = knn.search(bank.layers["pooled"], queries.layers["pooled"], 5)
     with torch.autocast("cpu"):
-        found = knn.search(bank.layers["pooled"], queries.layers["pooled"], 5)
-    assert torch.equal(found[0], similarity)
-    assert torch.equal(found[1], rows)
+        actual = knn.search(bank.layers["pooled"], queries.layers["pooled"], 5)
+    assert torch.equal(actual[0], similarity)
+    assert torch.equal(actual[1], rows)
 
 
 @pytest.mark.parametrize("factor", [1e-15, 1e-30, 1e20, 1e30])
@@ -118,9 +118,9 @@ def test_short_and_long_rows_have_the_neighbours_of_their_directions(factor, gen
     similarity, rows = knn.search(bank, queries, 5)
     scale = torch.ones(40, 1, dtype=torch.float64)
     scale[::2] = factor
-    for found in (knn.search(bank * scale, queries, 5), knn.search(bank, queries * factor, 5)):
-        torch.testing.assert_close(found[0], similarity)
-        assert torch.equal(found[1], rows)
+    for actual in (knn.search(bank * scale, queries, 5), knn.search(bank, queries * factor, 5)):
+        torch.testing.assert_close(actual[0], similarity)
+        assert torch.equal(actual[1], rows)
 
 
 def test_votes_survive_a_tiny_temperature():
@@ -140,7 +140,7 @@ def test_top5_counts_no_class_without_a_neighbour_and_ends_with_the_fifth():
     test = features(torch.eye(4), [0, 1, 2, 0], classes=tuple("abcd"))
     assert evaluate_knn(bank, test, params(1)).metrics["top5_percent"] == 75.0  # one neighbour, one proposal
     assert evaluate_knn(bank, test, params(4)).metrics["top5_percent"] == 100.0  # all four classes proposed
-    queries = torch.tensor([[6.0, 5, 4, 3, 2, 1]]).expand(2, 6)  # the less similar the higher the class
+    queries = torch.tensor([[6.0, 5, 4, 3, 2, 1]]).expand(2, 6)  # a higher class is less similar
     bank = features(torch.eye(6), torch.arange(6))
     assert evaluate_knn(bank, features(queries, [4, 5]), params(6)).metrics["top5_percent"] == 50.0
 
@@ -165,24 +165,24 @@ def test_of_a_bank_of_fewer_than_k_images_all_vote(caplog):
 
 
 @pytest.mark.parametrize(
-    ("classes", "said"), [("ab", "2, and they differ in c; make both of one"), ("bacdefg", "7, .* in their order")]
+    ("classes", "message"), [("ab", "2, and they differ in c; make both of one"), ("bacdefg", "7, .* in their order")]
 )
-def test_splits_of_different_image_sets_are_refused(classes, said):
+def test_splits_of_different_image_sets_are_refused(classes, message):
     bank, test = clouds(10, seed=1), clouds(10, seed=2)
-    with pytest.raises(InputError, match=f"7 classes, test features {said}"):
+    with pytest.raises(InputError, match=f"7 classes, test features {message}"):
         evaluate_knn(bank, Features(test.layers, test.labels % 2, tuple(classes)), params(1))
 
 
 def test_images_without_a_class_and_no_images_have_no_accuracy():
     bank, test = clouds(10, seed=1), clouds(10, seed=2)
     without = Features(test.layers, test.labels.index_fill(0, torch.tensor([3, 5]), -1), test.classes)
-    for train, queries, said in (
+    for train, queries, message in (
         (bank, without, "2 of 10 test images have no class"),
         (without, test, "2 of 10 train images have no class"),
         (bank, clouds(0, seed=1), "test features are of no image"),
         (clouds(0, seed=1), test, "train features are of no image"),
     ):
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             evaluate_knn(train, queries, params(1))
 
 

@@ -43,7 +43,7 @@ def scale(epochs=3, batch_size=16, learning_rate=0.1):
 
 
 def clouds(count, seed, spread=1.0, classes=3, dim=4):
-    """Clouds around one centre per class; small spread: linearly separable."""
+    """Clouds around one centre per class, linearly separable if the spread is small."""
     centres = 2 * torch.randn(classes, dim, generator=torch.Generator().manual_seed(99))
     draws = torch.Generator().manual_seed(seed)
     labels = torch.randint(0, classes, (count,), generator=draws)
@@ -51,7 +51,7 @@ def clouds(count, seed, spread=1.0, classes=3, dim=4):
     return Features({"pooled": vectors}, labels, tuple("abcdefghij"[:classes]))
 
 
-def none_of(features):
+def empty(features):
     none = {name: tensor[:0] for name, tensor in features.layers.items()}
     return Features(none, features.labels[:0], features.classes)
 
@@ -71,7 +71,7 @@ def test_fitting_agrees_with_sgd_written_out():
 
     mean, std = torch.tensor([0.5, -1.0, 0.0, 2.0]).double(), torch.tensor([1.0, 0.5, 2.0, 3.0]).double()
     probe = Probe(mean, std, classes=3)
-    history = fit(probe, batches, settings, scale(2, 16, rate), ConstantSchedule(), none_of(train))
+    history = fit(probe, batches, settings, scale(2, 16, rate), ConstantSchedule(), empty(train))
 
     weight = speed = torch.zeros(3, 5, dtype=torch.double)  # the bias last
     for epoch in range(2):
@@ -92,7 +92,7 @@ def test_fitting_agrees_with_sgd_written_out():
 
 @pytest.mark.parametrize(("layer", "shape"), [("pooled", (-1, 12)), ("map", (-1, 3, 2, 2))])
 def test_separable_classes_are_told_apart_entirely_from_chance_on(layer, shape):
-    """Features as they are, and as cached maps, which are read flattened."""
+    """Features are pooled vectors, or cached maps that the probe flattens."""
     sets = [clouds(count, seed, spread=0.05, dim=12) for seed, count in enumerate((200, 100))]
     train, test = (replace(some, layers={layer: some.layers["pooled"].reshape(shape).half()}) for some in sets)
     outcome = run(train, test, params(layer=layer), scale(epochs=20, batch_size=200))
@@ -115,7 +115,7 @@ def test_standardised_features_have_mean_zero_and_variance_one(monkeypatch):
 
 
 def test_a_feature_that_varies_by_the_rounding_of_float32_alone_counts_for_nothing(generator):
-    """Divided by its own deviation it would be noise of variance 1, and far more in images that differ by more."""
+    """Division by its deviation would make it noise of variance 1, and far more in images that differ by more."""
     varies, rounded = torch.randn(50, generator=generator), 1 + 1e-7 * torch.randn(50, generator=generator)
     features = torch.stack([varies, rounded], dim=1)
     assert features[:, 1].std() > 0
@@ -166,17 +166,17 @@ def test_features_have_no_views_to_make_anew():
 def test_an_epoch_holds_every_row_once_in_its_own_order():
     rows = torch.arange(50.0)[:, None]
     batches = feature_batches(rows, torch.arange(50), batch_size=16, seed=0, device=CPU)
-    seen = []
+    epoch_rows = []
     for epoch in range(2):
         features, labels = zip(*batches(epoch), strict=True)
         assert [len(batch) for batch in labels] == [16, 16, 16, 2]
         assert torch.equal(torch.cat(features).squeeze(1).long(), torch.cat(labels))
-        seen.append(torch.cat(labels).tolist())
-    assert sorted(seen[0]) == sorted(seen[1]) == list(range(50))
-    assert seen[0] != seen[1]
+        epoch_rows.append(torch.cat(labels).tolist())
+    assert sorted(epoch_rows[0]) == sorted(epoch_rows[1]) == list(range(50))
+    assert epoch_rows[0] != epoch_rows[1]
 
 
-@pytest.mark.parametrize("steps", [1, 2])  # after a lost last step only the weights can tell
+@pytest.mark.parametrize("steps", [1, 2])  # after the last step only the weights show it
 def test_a_diverging_probe_stops_with_step_and_learning_rate(steps):
     train = clouds(8, seed=0)
 
@@ -186,33 +186,33 @@ def test_a_diverging_probe_stops_with_step_and_learning_rate(steps):
 
     probe, settings = unchanged(4, 3, CPU), scale(epochs=1, learning_rate=1000.0)
     with pytest.raises(InputError, match=rf"no longer finite at step {steps} \(epoch 1\) .* rate 1000; lower"):
-        fit(probe, batches, params(), settings, ConstantSchedule(), none_of(train))
+        fit(probe, batches, params(), settings, ConstantSchedule(), empty(train))
 
 
 @pytest.mark.parametrize("part", ["train", "validation", "test"])
 def test_features_that_are_not_finite_are_refused_by_their_split(part):
-    given = {name: clouds(8, seed=0) for name in ("train", "validation", "test")}
-    given[part].layers["pooled"][3, 1] = torch.nan
+    parts = {name: clouds(8, seed=0) for name in ("train", "validation", "test")}
+    parts[part].layers["pooled"][3, 1] = torch.nan
     with pytest.raises(InputError, match=f"^{part} features hold NaN or infinity"):
-        run(given["train"], given["test"], validation=given["validation"])
+        run(parts["train"], parts["test"], validation=parts["validation"])
 
 
 @pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode, partial(torch.autocast, "cpu")])
 def test_a_probe_learns_also_within_a_loop_s_validation(context):
-    """As Lightning calls it: features too are made there."""
+    """Lightning probes in such contexts; the features are computed there too."""
     alone = run(clouds(40, seed=0), clouds(20, seed=1))
     with context():
-        found = run(clouds(40, seed=0), clouds(20, seed=1))
-    assert (found.metrics, found.history) == (alone.metrics, alone.history)
+        outcome = run(clouds(40, seed=0), clouds(20, seed=1))
+    assert (outcome.metrics, outcome.history) == (alone.metrics, alone.history)
 
 
 def test_a_nan_among_many_features_is_found_in_whichever_piece_it_is(monkeypatch):
     monkeypatch.setattr(linear, "ROWS_AT_ONCE", 4)
     for row in (0, 5, 9):
-        given = clouds(10, seed=0)
-        given.layers["pooled"][row, 1] = torch.nan
+        features = clouds(10, seed=0)
+        features.layers["pooled"][row, 1] = torch.nan
         with pytest.raises(InputError, match=r"^test features hold NaN or infinity"):
-            run(clouds(10, seed=1), given)
+            run(clouds(10, seed=1), features)
 
 
 def test_features_with_a_gradient_are_probed_as_those_without():
@@ -258,18 +258,18 @@ def test_each_epoch_and_each_seed_augments_anew(encoder):
     batches, *others = (
         view_batches(encoder, images, params(), FLIPPED_VIEWS, 4, seed=seed, device=CPU) for seed in range(8)
     )
-    seen = {tuple(next(batches(epoch))[0][0].tolist()) for epoch in range(8)}
-    assert len(seen) == 2  # mirrored and not
-    assert {tuple(next(one(3))[0][0].tolist()) for one in (batches, *others)} == seen
+    features = {tuple(next(batches(epoch))[0][0].tolist()) for epoch in range(8)}
+    assert len(features) == 2  # mirrored and not
+    assert {tuple(next(one(3))[0][0].tolist()) for one in (batches, *others)} == features
     assert torch.equal(next(batches(3))[0], next(batches(3))[0])
 
 
 def test_a_probe_of_views_takes_the_features_as_they_are(encoder, generator, monkeypatch):
-    seen, images = [], [image_set(count, seed=count) for count in (20, 6, 4)]
-    monkeypatch.setattr(linear, "fit", lambda probe, *rest: seen.append(probe) or fit(probe, *rest))
+    probes, images = [], [image_set(count, seed=count) for count in (20, 6, 4)]
+    monkeypatch.setattr(linear, "fit", lambda probe, *rest: probes.append(probe) or fit(probe, *rest))
     probe_views(encoder, *images, params(inputs="views"), scale(epochs=1), PLAIN_VIEWS, 0, CPU)
     features = torch.rand(3, encoder.width, generator=generator)
-    torch.testing.assert_close(seen[0](features), features @ seen[0].weight.T + seen[0].bias)
+    torch.testing.assert_close(probes[0](features), features @ probes[0].weight.T + probes[0].bias)
 
 
 @pytest.mark.parametrize("inputs", ["features", "views"])
@@ -296,7 +296,7 @@ def test_the_stage_reports_numbers_a_curve_and_one_row_per_test_image(tmp_path, 
 
 
 def killed_after(epochs, patched):
-    """A probe of views saves after each epoch, and is killed after so many."""
+    """Makes a probe of views save after each epoch, and kills it after `epochs` epochs."""
     save = Checkpoint.save
 
     def saving(checkpoint, state):
@@ -311,11 +311,11 @@ def killed_after(epochs, patched):
 def watch_epochs(monkeypatch):
     make, epochs = linear.view_batches, []
 
-    def watched(*arguments):
+    def record(*arguments):
         batches = make(*arguments)
         return lambda epoch: epochs.append(epoch) or batches(epoch)
 
-    monkeypatch.setattr(linear, "view_batches", watched)
+    monkeypatch.setattr(linear, "view_batches", record)
     return epochs
 
 
@@ -379,17 +379,17 @@ def test_the_stage_probes_views_of_a_colour_split_without_greyscale(
     save_encoder(build_encoder(config, seed=0), tmp_path / "0.safetensors")
     for part in ("train", "validation", "test"):
         save_images(tmp_path / f"{part}.safetensors", image_set(4))
-    seen = []
+    shares = []
 
-    def watched(*images, views, **settings):
-        seen.append(views.grayscale)
+    def record(*images, views, **settings):
+        shares.append(views.grayscale)
         return Namespace(metrics={"top1_percent": 0.0})
 
-    monkeypatch.setattr(stage, "probe_views", watched)
+    monkeypatch.setattr(stage, "probe_views", record)
     values = {"linear": params(inputs="views"), "scales.${scale}.linear": scale()}
     values["view_sets.${views}"] = replace(PLAIN_VIEWS, grayscale=0.2)
     stage.Probing(values, Namespace(images=tmp_path, encoders=tmp_path, features=tmp_path), {})(0)
-    assert seen == [share]
+    assert shares == [share]
 
 
 def test_the_default_probe_is_as_accurate_as_scikit_learn_s_logistic_regression():
@@ -397,12 +397,12 @@ def test_the_default_probe_is_as_accurate_as_scikit_learn_s_logistic_regression(
 
     train, test = (clouds(1500, seed=seed, spread=2.5, classes=5, dim=20) for seed in (0, 1))
     outcome = run(train, test, setting_scale=scale(epochs=10, batch_size=64))
-    found = outcome.metrics["top1_percent"]
+    accuracy = outcome.metrics["top1_percent"]
     assert (outcome.right["top1_percent"] == (outcome.predicted == test.labels).numpy()).all()
-    assert found == pytest.approx(100 * outcome.right["top1_percent"].mean())
+    assert accuracy == pytest.approx(100 * outcome.right["top1_percent"].mean())
     vectors = [each.layer("pooled").numpy() for each in (train, test)]
     mean, std = vectors[0].mean(axis=0), vectors[0].std(axis=0)
     model = LogisticRegression().fit((vectors[0] - mean) / std, train.labels.numpy())
     right = model.predict((vectors[1] - mean) / std) == test.labels.numpy()
-    assert found == pytest.approx(100 * right.mean(), abs=1.0)
-    assert 60 < found < 98, "neither chance nor without a fault"
+    assert accuracy == pytest.approx(100 * right.mean(), abs=1.0)
+    assert 60 < accuracy < 98, "neither chance nor without a fault"

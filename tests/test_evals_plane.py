@@ -17,11 +17,11 @@ def random(seed: int = 0) -> torch.Generator:
 def test_the_principal_plane_has_the_widest_direction_first_and_keeps_what_lies_in_it():
     places = torch.randn(50, 2, generator=random()).double() * torch.tensor([5.0, 1.0], dtype=torch.float64)
     axes = torch.linalg.qr(torch.randn(9, 2, generator=random(1)).double()).Q
-    found = principal_plane((places @ axes.T + 3).float())
-    assert found[:, 0].std() > found[:, 1].std()
-    assert torch.allclose(torch.cdist(found, found), torch.cdist(places, places), atol=1e-4)
+    plane = principal_plane((places @ axes.T + 3).float())
+    assert plane[:, 0].std() > plane[:, 1].std()
+    assert torch.allclose(torch.cdist(plane, plane), torch.cdist(places, places), atol=1e-4)
     again = principal_plane((places @ axes.T - 7).float())
-    assert torch.allclose(found, again, atol=1e-4), "a sign of its own"
+    assert torch.allclose(plane, again, atol=1e-4), "a sign of its own"
 
 
 def test_of_one_feature_the_second_coordinate_is_0():
@@ -32,10 +32,10 @@ def test_of_one_feature_the_second_coordinate_is_0():
 
 @pytest.mark.parametrize("features", [torch.ones(20, 8), torch.eye(2, 8), torch.ones(1, 8), torch.arange(5.0)[:, None]])
 def test_images_that_umap_cannot_place_get_their_principal_components(features):
-    found = MapSettings("umap").plane(features, random())
-    assert torch.equal(found, principal_plane(features))
-    assert found.shape == (len(features), 2)
-    assert found.isfinite().all()
+    plane = MapSettings("umap").plane(features, random())
+    assert torch.equal(plane, principal_plane(features))
+    assert plane.shape == (len(features), 2)
+    assert plane.isfinite().all()
 
 
 @pytest.mark.slow
@@ -50,9 +50,9 @@ def test_umap_places_few_images_and_images_of_equal_direction():
 def test_umap_puts_what_is_similar_together_and_gives_the_same_places_again(untouched_global_randomness):
     centres = torch.eye(3, 16)[torch.arange(90) % 3]
     features = centres + 0.1 * torch.randn(90, 16, generator=random())
-    found, again = (MapSettings("umap").plane(features, random(5)) for _ in range(2))
-    assert torch.equal(found, again)
-    nearest = torch.cdist(found, found).fill_diagonal_(torch.inf).argmin(dim=1)
+    plane, again = (MapSettings("umap").plane(features, random(5)) for _ in range(2))
+    assert torch.equal(plane, again)
+    nearest = torch.cdist(plane, plane).fill_diagonal_(torch.inf).argmin(dim=1)
     assert torch.equal(nearest % 3, torch.arange(90) % 3)
 
 

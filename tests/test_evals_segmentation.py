@@ -1,4 +1,4 @@
-"""Segmentation: mean IoU against plain loops, and a decoder of toys whose answer is known."""
+"""Segmentation: mean IoU against plain loops, and a decoder on toys with known answers."""
 
 import math
 from dataclasses import replace
@@ -26,26 +26,26 @@ PARAMS = SegmentationSettings(width=16, epochs=12, batch_size=16, learning_rate=
 def plain(predicted, masks):
     """Mean IoU and pixel accuracy in percent, pixel by pixel."""
     pairs = [(p, t) for p, t in zip(predicted.flatten().tolist(), masks.flatten().tolist(), strict=True) if t != 255]
-    found = []
+    ious = []
     for label in {t for _, t in pairs}:
         both = sum(p == label and t == label for p, t in pairs)
         either = sum(p == label or t == label for p, t in pairs)
-        found.append(both / either)
-    return 100 * sum(found) / len(found), 100 * sum(p == t for p, t in pairs) / len(pairs)
+        ious.append(both / either)
+    return 100 * sum(ious) / len(ious), 100 * sum(p == t for p, t in pairs) / len(pairs)
 
 
 def test_mean_iou_of_hand_made_cases():
     for predicted, true, expected in (
         ([0, 1, 2, 2], [0, 1, 2, 2], 100.0),
         ([1, 2, 0, 0], [0, 1, 2, 2], 0.0),
-        ([0, 0, 2, 1], [0, 0, 1, 1], 75.0),  # class 2 is not there: no IoU of its own, but class 1 lost a pixel
-        ([0, 1, 0, 0], [0, IGNORED, IGNORED, 0], 100.0),  # all of a class
+        ([0, 0, 2, 1], [0, 0, 1, 1], 75.0),  # class 2 is absent and has no IoU, but class 1 lost a pixel
+        ([0, 1, 0, 0], [0, IGNORED, IGNORED, 0], 100.0),  # all pixels of a class are ignored
     ):
         assert mean_iou(confusion(torch.tensor(predicted), torch.tensor(true), 3)) == pytest.approx(expected)
 
 
 def test_a_last_batch_of_one_place_is_refused_before_any_step(generator):
-    """Its batch-norm would have one number a channel; two maps, or one of two places, have more."""
+    """Its batch-norm would have one number a channel; two maps, or one map of 2 x 2 places, have more."""
     for count, side, fails in ((17, 1, True), (18, 1, False), (17, 2, False)):
         maps = Features(
             {"map": torch.randn(count, 3, side, side, generator=generator)},
@@ -74,7 +74,7 @@ def test_mean_iou_is_that_of_plain_loops(generator):
 
 
 def toy(count, generator, size=16):
-    """Maps of 4 x 4 whose second channel says where the class is 1; four times as large, that is the mask."""
+    """Maps of 4 x 4 whose second channel marks class 1, and masks: the marks, enlarged to `size`."""
     where = torch.rand(count, 4, 4, generator=generator) < 0.4
     maps = torch.randn(count, 6, 4, 4, generator=generator)
     maps[:, 1] = 100 + 3 * where
@@ -86,22 +86,22 @@ def toy(count, generator, size=16):
 @pytest.mark.usefixtures("untouched_global_randomness")
 def test_the_decoder_learns_what_the_maps_say_and_nothing_where_they_are_shuffled(generator):
     (train, masks), (test, truth) = toy(200, generator), toy(50, generator)
-    found = segment(train, masks, test, truth, PARAMS, 0, CPU)
-    assert found.metrics["mean_iou_percent"] > 75  # corners of a map's cell are blurred
-    assert found.metrics["mean_iou_percent"] == pytest.approx(plain(found.predicted, truth)[0])
-    assert found.metrics["pixel_accuracy_percent"] == pytest.approx(plain(found.predicted, truth)[1])
-    ious = [found.metrics[f"class_{number}_iou_percent"] for number in (0, 1)]
-    assert sum(ious) / 2 == pytest.approx(found.metrics["mean_iou_percent"])
+    outcome = segment(train, masks, test, truth, PARAMS, 0, CPU)
+    assert outcome.metrics["mean_iou_percent"] > 75  # corners of a map's cell are blurred
+    assert outcome.metrics["mean_iou_percent"] == pytest.approx(plain(outcome.predicted, truth)[0])
+    assert outcome.metrics["pixel_accuracy_percent"] == pytest.approx(plain(outcome.predicted, truth)[1])
+    ious = [outcome.metrics[f"class_{number}_iou_percent"] for number in (0, 1)]
+    assert sum(ious) / 2 == pytest.approx(outcome.metrics["mean_iou_percent"])
     shuffled = segment(train, masks.roll(1, dims=0), test, truth, PARAMS, 0, CPU)
     assert shuffled.metrics["mean_iou_percent"] < 45
 
 
 def test_a_decoder_is_trained_as_in_a_plain_loop(generator):
-    """In each epoch an order of its own, at its rate; of a batch the mean over its labelled pixels."""
+    """Each epoch has its own order and rate; a batch's loss is the mean over its labelled pixels."""
     train, masks = toy(10, generator)
-    masks[::3, 2:] = IGNORED  # so that batches have more or fewer labelled pixels
+    masks[::3, 2:] = IGNORED  # so that batches differ in the number of labelled pixels
     settings = replace(PARAMS, width=4, epochs=3, batch_size=4)
-    found = segment(train, masks, train, masks, settings, 0, CPU)
+    outcome = segment(train, masks, train, masks, settings, 0, CPU)
 
     maps = train.layer("map")
     flat = maps.double().transpose(0, 1).flatten(1)
@@ -121,7 +121,7 @@ def test_a_decoder_is_trained_as_in_a_plain_loop(generator):
             optimizer.step()
             nats.append(own.detach())
         losses.append(torch.cat(nats).mean().item())
-    assert [row["loss_nats"] for row in found.history] == pytest.approx(losses, rel=1e-4)
+    assert [row["loss_nats"] for row in outcome.history] == pytest.approx(losses, rel=1e-4)
 
 
 def test_an_image_is_segmented_by_itself_whatever_others_there_are(generator):
@@ -132,19 +132,19 @@ def test_an_image_is_segmented_by_itself_whatever_others_there_are(generator):
 
 
 def test_the_seed_decides_and_each_channel_counts_by_its_own_scale(generator):
-    """Channels that are made larger or smaller, by powers of two, change nothing."""
+    """Scaling channels by powers of two changes at most 2 % of the predicted pixels."""
     (train, masks), (test, truth) = toy(40, generator), toy(20, generator)
     first, again, other = (segment(train, masks, test, truth, PARAMS, seed, CPU) for seed in (0, 0, 1))
     assert (first.metrics, first.history) == (again.metrics, again.history)
     assert first.history != other.history
     factors = torch.tensor([1.0, 1 / 16, 4, 8, 64, 1 / 2]).half().view(-1, 1, 1)
     scaled = [Features({"map": each.layer("map") * factors}, each.labels, each.classes) for each in (train, test)]
-    found = segment(scaled[0], masks, scaled[1], truth, PARAMS, 0, CPU)
-    assert (found.predicted == first.predicted).double().mean() > 0.98
+    outcome = segment(scaled[0], masks, scaled[1], truth, PARAMS, 0, CPU)
+    assert (outcome.predicted == first.predicted).double().mean() > 0.98
 
 
 def test_ignored_pixels_teach_nothing(generator):
-    """Half of each mask says the opposite, and is ignored: what is learned is the same as without it."""
+    """A decoder learns without half of each mask; wrong labels in this half would spoil it."""
     (train, masks), (test, truth) = toy(60, generator), toy(30, generator)
     marked, lies = masks.clone(), 1 - masks
     marked[:, :8] = IGNORED
@@ -162,9 +162,9 @@ def test_frozen_means_frozen(generator):
     pixels = torch.randint(256, (8, 3, 20, 20), generator=generator, dtype=torch.uint8)
     masks = torch.randint(3, (8, 20, 20), generator=generator, dtype=torch.uint8)
     images = ImageSet(Resident(pixels), torch.zeros(8, dtype=torch.int64), torch.arange(8), ("any",), masks)
-    features, seen = extract(encoder, images, ["map"], CPU), centre_masks(images, 16)
-    assert torch.equal(seen, masks[:, 2:18, 2:18])
-    segment(features, seen, features, seen, PARAMS, 0, CPU)
+    features, centre = extract(encoder, images, ["map"], CPU), centre_masks(images, 16)
+    assert torch.equal(centre, masks[:, 2:18, 2:18])
+    segment(features, centre, features, centre, PARAMS, 0, CPU)
     assert all(torch.equal(value, before[name]) for name, value in encoder.state_dict().items())
     assert all(weight.grad is None for weight in encoder.parameters())
 

@@ -109,7 +109,7 @@ def test_a_card_has_data_setting_seeds_intervals_and_licence():
         assert words in text
 
 
-# Of the seeds of the stated params.yaml, whatever those of this checkout are.
+# Seeds of the stated params.yaml, independent of this checkout's seeds.
 SUMMARY = """number,mean,interval,seed50,seed51,seed52,seed53,seed54
 knn_top1_percent,59.37,1.15,58.15,61.25,59.06,59.61,58.78
 """
@@ -193,27 +193,27 @@ def test_transformers_loads_the_folder_and_gives_the_same_features(architecture,
     assert not any(report[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"))
     images = torch.rand(2, 3, 64, 64, generator=generator)
     with torch.no_grad():
-        found = network.eval()((images - encoder.mean) / encoder.std).pooler_output.flatten(1)
-        torch.testing.assert_close(found, encoder.pooled(images), atol=1e-5, rtol=1e-5)
+        actual = network.eval()((images - encoder.mean) / encoder.std).pooler_output.flatten(1)
+        torch.testing.assert_close(actual, encoder.pooled(images), atol=1e-5, rtol=1e-5)
 
 
 def test_transformers_processor_shows_the_pixels_that_probes_see(tmp_path):
-    """Of smooth photographs; resampled bytes and floats differ by at most two levels."""
+    """Photographs are smooth; resampled bytes and floats differ by at most two levels."""
     library = pytest.importorskip("transformers", reason="transformers is not installed")
     encoder = trained()
     size = encoder.config.view_size
     transformers.write_transformers(encoder, tmp_path / "folder", image_size=size + 8)
     processor = library.AutoImageProcessor.from_pretrained(tmp_path / "folder")
-    for height, width in ((180, 240), (400, 160)):  # whose long sides need no rounding
+    for height, width in ((180, 240), (400, 160)):  # their long sides need no rounding
         coarse = torch.rand(1, 3, 9, 12, generator=torch.Generator().manual_seed(0))
         smooth = torch.nn.functional.interpolate(coarse, size=(height, width), mode="bicubic").clamp(0, 1)
         pixels = (255 * smooth[0]).byte()
         Image.fromarray(pixels.permute(1, 2, 0).contiguous().numpy()).save(tmp_path / "image.png")
         stored = torch.from_numpy(decode(tmp_path / "image.png", size + 8).copy()).permute(2, 0, 1)[None]
-        seen = center_view(stored, size)[0]
-        found = processor(pixels, return_tensors="pt")["pixel_values"][0]
-        assert found.shape == seen.shape
-        assert (found * encoder.std + encoder.mean - seen).abs().max() < 2.01 / 255
+        expected = center_view(stored, size)[0]
+        actual = processor(pixels, return_tensors="pt")["pixel_values"][0]
+        assert actual.shape == expected.shape
+        assert (actual * encoder.std + encoder.mean - expected).abs().max() < 2.01 / 255
 
 
 @pytest.mark.parametrize("architecture", transformers.DEPTHS)
@@ -223,16 +223,16 @@ def test_transformers_is_told_the_sizes_of_the_network_and_of_its_input(architec
     shapes = {name: tensor.shape for name, tensor in encoder.backbone.state_dict().items()}
     blocks = [{name.split(".")[1] for name in shapes if name.startswith(f"layer{stage}.")} for stage in range(1, 5)]
     last = "conv2" if architecture in ("resnet18", "resnet34") else "conv3"
-    told = transformers.network_config(encoder.config)
-    assert told["depths"] == [len(names) for names in blocks]
-    assert told["hidden_sizes"] == [shapes[f"layer{stage}.0.{last}.weight"][0] for stage in range(1, 5)]
-    assert told["embedding_size"] == shapes["conv1.weight"][0]
-    assert told["layer_type"] == ("basic" if last == "conv2" else "bottleneck")
-    told = transformers.processor_config(encoder.config, image_size=40)
-    assert (told["image_mean"], told["image_std"]) == (list(CONFIG.mean), list(CONFIG.std))
-    assert (told["rescale_factor"], told["size"]) == (1 / 255, {"shortest_edge": 40})
-    assert told["crop_size"] == {"height": CONFIG.view_size, "width": CONFIG.view_size}
-    assert told["resample"] == Image.Resampling.BILINEAR
+    config = transformers.network_config(encoder.config)
+    assert config["depths"] == [len(names) for names in blocks]
+    assert config["hidden_sizes"] == [shapes[f"layer{stage}.0.{last}.weight"][0] for stage in range(1, 5)]
+    assert config["embedding_size"] == shapes["conv1.weight"][0]
+    assert config["layer_type"] == ("basic" if last == "conv2" else "bottleneck")
+    config = transformers.processor_config(encoder.config, image_size=40)
+    assert (config["image_mean"], config["image_std"]) == (list(CONFIG.mean), list(CONFIG.std))
+    assert (config["rescale_factor"], config["size"]) == (1 / 255, {"shortest_edge": 40})
+    assert config["crop_size"] == {"height": CONFIG.view_size, "width": CONFIG.view_size}
+    assert config["resample"] == Image.Resampling.BILINEAR
 
 
 @pytest.mark.parametrize(

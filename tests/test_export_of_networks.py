@@ -7,7 +7,7 @@ import pytest
 import torch
 import torchvision
 from test_detection_levels import trained
-from test_encoders_saved import IMAGES, moved
+from test_encoders_saved import IMAGES, perturb
 from test_export_hub import CIFAR, LAB, front_matter
 from torch import nn
 
@@ -21,14 +21,14 @@ from annulus.export.onnx import write_onnx
 from annulus.export.torchscript import write_torchscript
 
 
-def of_torchvision():
+def torchvision_encoder():
     network = torchvision.models.resnet18()
     network.fc = nn.Identity()
-    return moved(annulus.ModuleEncoder(network, 8, nn.Linear(512, 8)))
+    return perturb(annulus.ModuleEncoder(network, 8, nn.Linear(512, 8)))
 
 
 def test_the_hub_s_folder_has_the_encoder_and_a_card_that_names_its_network(tmp_path):
-    encoder = of_torchvision()
+    encoder = torchvision_encoder()
     write_hub(encoder, tmp_path, About(licence="MIT"), network="torchvision/resnet18")
     with torch.no_grad():
         assert torch.equal(annulus.load_encoder(tmp_path)(IMAGES), encoder(IMAGES))
@@ -95,7 +95,7 @@ class Counting(nn.Module):
         return images.mean(dim=(2, 3)) * len(images)
 
 
-class Eigenvalues(nn.Module):  # of which ONNX has none
+class Eigenvalues(nn.Module):  # ONNX has no such operator
     def forward(self, images):
         return torch.linalg.eigvals(images).abs().mean(dim=2)
 
@@ -118,7 +118,7 @@ def test_what_onnx_cannot_hold_is_a_sentence(tmp_path):
 
 
 def test_torchscript_gives_the_pooled_features_of_a_network_of_the_user(tmp_path):
-    encoder = of_torchvision()
+    encoder = torchvision_encoder()
     write_torchscript(encoder, tmp_path / "encoder.pt", 64)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -128,8 +128,8 @@ def test_torchscript_gives_the_pooled_features_of_a_network_of_the_user(tmp_path
             torch.testing.assert_close(network(images), encoder.pooled(images), atol=1e-5, rtol=1e-5)
 
 
-def printed_loads(command, capsys):
-    """The network that the printed lines load."""
+def load_printed(command, capsys):
+    """Runs the command, and returns the network that the printed lines load."""
     main(command)
     names = {}
     exec(capsys.readouterr().out, names)
@@ -139,11 +139,12 @@ def printed_loads(command, capsys):
 def test_the_command_takes_a_network_back_to_its_own_library(tmp_path, capsys):
     timm = pytest.importorskip("timm")
     network = timm.create_model("test_resnet", num_classes=0)
-    of_timm = moved(annulus.ModuleEncoder(network, 8, nn.Linear(network.head_hidden_size, 8)))
-    for library, encoder, name in (("timm", of_timm, None), ("torchvision", of_torchvision(), "torchvision/resnet18")):
+    timm_encoder = perturb(annulus.ModuleEncoder(network, 8, nn.Linear(network.head_hidden_size, 8)))
+    encoders = ("timm", timm_encoder, None), ("torchvision", torchvision_encoder(), "torchvision/resnet18")
+    for library, encoder, name in encoders:
         source = tmp_path / f"{library}.safetensors"
         annulus.save_encoder(encoder, source, name)
-        loaded = printed_loads([str(source), "--to", library, str(tmp_path / f"own.{library}.safetensors")], capsys)
+        loaded = load_printed([str(source), "--to", library, str(tmp_path / f"own.{library}.safetensors")], capsys)
         with torch.no_grad():
             assert torch.equal(loaded(IMAGES), encoder.pooled(IMAGES))
     with pytest.raises(InputError, match=r"the network is torchvision/resnet18, which timm does not build; export to"):
@@ -153,9 +154,9 @@ def test_the_command_takes_a_network_back_to_its_own_library(tmp_path, capsys):
 def test_the_command_takes_a_network_back_to_transformers(tmp_path, capsys):
     library = pytest.importorskip("transformers", reason="transformers is not installed")
     network = library.AutoModel.from_config(library.ResNetConfig(depths=[1], hidden_sizes=[8], embedding_size=8))
-    encoder = moved(annulus.ModuleEncoder(network, 8))
+    encoder = perturb(annulus.ModuleEncoder(network, 8))
     annulus.save_encoder(encoder, tmp_path / "e.safetensors")
-    loaded = printed_loads([str(tmp_path / "e.safetensors"), "--to", "transformers", str(tmp_path / "own")], capsys)
+    loaded = load_printed([str(tmp_path / "e.safetensors"), "--to", "transformers", str(tmp_path / "own")], capsys)
     with torch.no_grad():
         assert torch.equal(loaded(IMAGES).pooler_output, encoder.network(IMAGES).pooler_output)
 

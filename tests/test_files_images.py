@@ -70,12 +70,12 @@ def test_take_keeps_pixels_labels_and_rows_together(generator):
 def test_images_of_the_same_pixels_have_one_fingerprint_and_all_others_another(generator):
     pixels = image_set(6, generator).images.pixels
     pixels[4] = pixels[1]
-    found = Resident(pixels).fingerprints()
-    assert found.dtype == torch.int64
-    assert found[4] == found[1]
-    assert len(set(found.tolist())) == 5
+    fingerprints = Resident(pixels).fingerprints()
+    assert fingerprints.dtype == torch.int64
+    assert fingerprints[4] == fingerprints[1]
+    assert len(set(fingerprints.tolist())) == 5
     last = Resident(pixels.contiguous(memory_format=torch.channels_last))
-    assert torch.equal(last.fingerprints(), found)
+    assert torch.equal(last.fingerprints(), fingerprints)
 
 
 def test_the_next_two_batches_are_prepared_while_one_is_used(generator):

@@ -1,4 +1,4 @@
-"""Decoding of JPEG: simplejpeg's pixels are Pillow's, whatever the file, and Pillow decodes where they are not."""
+"""Decoding of JPEG: simplejpeg's pixels equal Pillow's for all kinds of files; if they differ, Pillow decodes."""
 
 import io
 import logging
@@ -45,8 +45,8 @@ def plain(coded: bytes) -> np.ndarray:
     return np.asarray(Image.open(io.BytesIO(coded)).convert("RGB"))
 
 
-def decoded(decode, coded: bytes, wider: int = 0) -> np.ndarray:
-    """What a decoder writes into a slot of an array that is `wider`, so that the slot's rows lie apart."""
+def decode_into_slot(decode, coded: bytes, wider: int = 0) -> np.ndarray:
+    """Decodes into a slot of a wider array, whose rows lie `wider` pixels apart."""
     width, height = Image.open(io.BytesIO(coded)).size
     whole = np.full((height, width + wider, 3), 77, np.uint8)
     slot = whole[:, :width]
@@ -72,14 +72,14 @@ def test_pixels_are_pillows(subsampling, progressive, simplejpeg):
                     options |= {"subsampling": subsampling, "restart_marker_blocks": quality % 3}
             coded = jpeg(image, **options)
             for wider in (0, 5):
-                np.testing.assert_array_equal(decoded(by_simplejpeg, coded, wider), plain(coded))
+                np.testing.assert_array_equal(decode_into_slot(by_simplejpeg, coded, wider), plain(coded))
 
 
 def test_a_camera_s_orientation_and_profile_change_no_pixel(simplejpeg):
     turned = Image.Exif()
     turned[0x0112] = 6
     coded = jpeg(photo(61, 43), exif=turned, icc_profile=b"x" * 1000, comment=b"holiday")
-    np.testing.assert_array_equal(decoded(by_simplejpeg, coded), plain(coded))
+    np.testing.assert_array_equal(decode_into_slot(by_simplejpeg, coded), plain(coded))
 
 
 def test_bytes_with_a_fault_are_what_pillow_makes_of_them(simplejpeg):
@@ -99,7 +99,7 @@ def test_bytes_with_a_fault_are_what_pillow_makes_of_them(simplejpeg):
                     by_simplejpeg(np.frombuffer(some, np.uint8), np.empty((61, 43, 3), np.uint8))
             else:
                 read += 1
-                np.testing.assert_array_equal(decoded(by_simplejpeg, some), expected)
+                np.testing.assert_array_equal(decode_into_slot(by_simplejpeg, some), expected)
     assert read > 100
 
 
@@ -108,10 +108,10 @@ def test_bytes_with_a_fault_are_what_pillow_makes_of_them(simplejpeg):
 )
 def test_a_subsampling_that_pillow_does_not_write_is_read(written, factors, simplejpeg):
     coded = jpeg(photo(32, 32), subsampling=written)
-    start = coded.index(b"\xff\xc0") + 11  # of the first component: so many values across, and down
+    start = coded.index(b"\xff\xc0") + 11  # sampling factors of the first component, across and down
     assert coded[start : start + 1] == {"4:2:2": b"\x21", "4:2:0": b"\x22"}[written]
     other = coded[:start] + factors + coded[start + 1 :]
-    np.testing.assert_array_equal(decoded(by_simplejpeg, other), plain(other))
+    np.testing.assert_array_equal(decode_into_slot(by_simplejpeg, other), plain(other))
 
 
 @pytest.mark.parametrize("decode", [by_pillow, by_simplejpeg])
@@ -123,8 +123,8 @@ def test_a_jpeg_of_another_size_is_not_decoded(decode, request):
     assert (slot == 77).all()
 
 
-def installed(monkeypatch, wrong: int) -> None:
-    """A simplejpeg which decodes as Pillow does, but for a level."""
+def install(monkeypatch, wrong: int) -> None:
+    """Installs a simplejpeg with the pixels of Pillow, and with `wrong` in the bits of the last one."""
     module = ModuleType("simplejpeg")
     module.__spec__ = ModuleSpec("simplejpeg", None)
 
@@ -140,11 +140,11 @@ def installed(monkeypatch, wrong: int) -> None:
 
 def test_the_decoder_that_is_used_is_named_where_it_is_not_the_fast_one(monkeypatch, caplog):
     caplog.set_level(logging.INFO)
-    installed(monkeypatch, wrong=0)
+    install(monkeypatch, wrong=0)
     assert decoder() is by_simplejpeg
     assert not caplog.records
 
-    installed(monkeypatch, wrong=1)
+    install(monkeypatch, wrong=1)
     decoder.cache_clear()
     assert decoder() is by_pillow
     assert "simplejpeg is not used: it gives other pixels than Pillow" in caplog.text

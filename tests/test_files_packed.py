@@ -1,4 +1,4 @@
-"""A packed file gives back what went in, always in the same bytes, or says what is wrong with it."""
+"""Packed files: contents come back, equal contents have equal bytes, and a fault is named."""
 
 import pickle
 

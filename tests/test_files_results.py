@@ -1,4 +1,4 @@
-"""Metrics files that are whole, finite and the same for the same numbers."""
+"""Metrics files are whole, finite and the same for the same numbers."""
 
 import os
 import resource
@@ -17,12 +17,12 @@ from annulus.files.packed import write_packed, write_torch
 from annulus.files.results import atomic_write, read_metrics, rounded, write_metrics, write_table
 
 
-def folder_of(path):
+def file_names(path):
     return sorted(entry.name for entry in path.iterdir())
 
 
 def test_a_number_keeps_the_digits_of_its_unit():
-    for name, value, kept in (
+    for name, value, expected in (
         ("top1_percent", 41.2349, 41.23),
         ("loss_nats", 1.234567, 1.2346),
         ("rate", 0.12345678, 0.123457),
@@ -30,7 +30,7 @@ def test_a_number_keeps_the_digits_of_its_unit():
         ("k", True, True),
         ("sampler", "ring", "ring"),
     ):
-        assert rounded(name, value) == kept
+        assert rounded(name, value) == expected
     assert str(rounded("loss_nats", -1e-9)) == "0.0"
 
 
@@ -38,7 +38,7 @@ def test_a_number_that_is_not_finite_is_refused_by_name(tmp_path):
     for value in (float("nan"), -float("inf")):
         with pytest.raises(ValueError, match=f"loss_nats is {value}; metrics are finite numbers"):
             write_metrics(tmp_path / "knn.json", {"loss_nats": value})
-    assert folder_of(tmp_path) == []
+    assert file_names(tmp_path) == []
 
 
 def test_metrics_and_tables_are_the_same_bytes_whatever_the_order_with_rounded_numbers(tmp_path):
@@ -46,7 +46,7 @@ def test_metrics_and_tables_are_the_same_bytes_whatever_the_order_with_rounded_n
     write_metrics(tmp_path / "new" / "b.json", {"k": 200, "top1_percent": 41.2364})
     for name in ("a.json", "b.json"):
         assert (tmp_path / "new" / name).read_text() == '{\n  "k": 200,\n  "top1_percent": 41.24\n}\n'
-    assert folder_of(tmp_path / "new") == ["a.json", "b.json"]
+    assert file_names(tmp_path / "new") == ["a.json", "b.json"]
     write_table(tmp_path / "history.csv", [{"epoch": 1, "loss_nats": 0.123456}, {"epoch": 2, "loss_nats": 0.1}])
     assert (tmp_path / "history.csv").read_text() == "epoch,loss_nats\n1,0.1235\n2,0.1\n"
 
@@ -102,7 +102,7 @@ def test_a_metrics_file_of_something_else_is_a_sentence(tmp_path, text, why):
 
 
 def test_a_kill_leaves_nothing_that_git_takes(tmp_path):
-    """Stages make what they write before they open a file, and git overlooks what is left of one."""
+    """Stages compute their results before they open a file, and git ignores a temporary file that is left."""
     for stage in (ROOT / "stages").rglob("*.py"):
         assert "atomic_write" not in stage.read_text(), stage
     for path in ("metrics/knn.json", "metrics/detection/pictures/voc.png"):
@@ -124,7 +124,7 @@ def test_a_failure_while_writing_leaves_the_old_file_and_nothing_beside_it(tmp_p
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert path.read_text() == "old"
-    assert folder_of(tmp_path) == ["knn.json"]
+    assert file_names(tmp_path) == ["knn.json"]
 
 
 def test_a_full_disk_leaves_the_old_file_and_says_what_to_do(tmp_path):
@@ -140,7 +140,7 @@ def test_a_full_disk_leaves_the_old_file_and_says_what_to_do(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, ignored)
     assert path.read_text() == "old"
-    assert folder_of(tmp_path) == ["knn.json"]
+    assert file_names(tmp_path) == ["knn.json"]
 
 
 def test_what_is_in_the_way_is_named_with_the_way_out(tmp_path):
@@ -151,4 +151,4 @@ def test_what_is_in_the_way_is_named_with_the_way_out(tmp_path):
             InputError, match=rf"cannot write .*{name}: {why}; .*Move the file or folder that is in the way"
         ):
             write_metrics(tmp_path / name, {"k": 1})
-    assert folder_of(tmp_path) == ["metrics", "page.json"]
+    assert file_names(tmp_path) == ["metrics", "page.json"]

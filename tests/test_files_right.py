@@ -1,4 +1,4 @@
-"""Bits of right and wrong come back as they went."""
+"""Bits of right and wrong answers are the same after writing and reading."""
 
 import json
 
@@ -15,11 +15,11 @@ def test_bits_come_back_and_take_little_text(tmp_path, images):
     right = {name: {seed: draws.random(images) < 0.6 for seed in (0, 7)} for name in ("top1_percent", "nn1")}
     path = tmp_path / "right.json"
     write_right(path, right)
-    found = read_right(path)
-    assert found.keys() == right.keys()
+    loaded = read_right(path)
+    assert loaded.keys() == right.keys()
     for name, by_seed in right.items():
-        assert list(found[name]) == [0, 7]
-        assert all(np.array_equal(found[name][seed], bits) for seed, bits in by_seed.items())
+        assert list(loaded[name]) == [0, 7]
+        assert all(np.array_equal(loaded[name][seed], bits) for seed, bits in by_seed.items())
     assert path.stat().st_size < images + 200
 
 

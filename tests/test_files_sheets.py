@@ -1,4 +1,4 @@
-"""The one layout of drawn sheets: every picture in its place, whole, with its row's name left of it."""
+"""The layout of drawn sheets: every picture whole and in its place, with its row's name to the left."""
 
 import numpy as np
 import torch
@@ -10,17 +10,17 @@ COLOURS = torch.tensor([[255, 0, 0], [0, 255, 0], [0, 0, 255]], dtype=torch.uint
 
 def test_every_picture_is_there_whole_in_rows_and_groups_behind_the_names():
     red, green, blue = (tile(colour[:, None, None].expand(3, 2, 2), 10) for colour in COLOURS)
-    found = np.asarray(sheet([("one", [red, None, green]), ("a longer name", [blue, red, green, blue])], together=2))
+    image = np.asarray(sheet([("one", [red, None, green]), ("a longer name", [blue, red, green, blue])], together=2))
     places = {}
     for name, colour in zip("rgb", COLOURS.numpy(), strict=True):
-        rows, columns = np.nonzero((found == colour).all(axis=2))
+        rows, columns = np.nonzero((image == colour).all(axis=2))
         places[name] = sorted({(row, column) for row, column in zip(rows, columns, strict=True)})
     assert {name: len(pixels) for name, pixels in places.items()} == {"r": 200, "g": 200, "b": 200}
     first = min(column for _, column in places["b"])
     assert places["r"][0][0] == places["g"][0][0] == 4  # the first row is below the border
     assert places["b"][0] == (18, first)
     assert {column - first for _, column in places["g"]} == set(range(32, 42))  # the second group starts 4 further
-    names = np.nonzero((found < 128).all(axis=2))[1]
+    names = np.nonzero((image < 128).all(axis=2))[1]
     assert 0 < names.max() < first
 
 
@@ -43,6 +43,6 @@ def test_a_long_name_is_cut_in_the_middle_and_keeps_its_end():
 
 def test_a_tile_shows_each_pixel_as_a_square():
     pixels = torch.arange(12, dtype=torch.uint8).view(3, 2, 2)
-    found = np.asarray(tile(pixels, 6))
-    assert np.array_equal(found[::3, ::3].transpose(2, 0, 1), pixels.numpy())
-    assert np.array_equal(found, found[::3, ::3].repeat(3, 0).repeat(3, 1))
+    image = np.asarray(tile(pixels, 6))
+    assert np.array_equal(image[::3, ::3].transpose(2, 0, 1), pixels.numpy())
+    assert np.array_equal(image, image[::3, ::3].repeat(3, 0).repeat(3, 1))

@@ -43,7 +43,7 @@ def test_validation_takes_the_same_share_of_every_class_but_never_the_last_image
         assert counts(even, held_out(even, fraction, generator)) == [round(100 * fraction)] * 10
     rows = held_out(labels, 0.25, generator)
     assert len(rows) == round(0.25 * 91)
-    assert counts(labels, rows) == [13, 3, 7, 0]  # 12.5, 2.5, 7.5, 0.25: what is left over to the first of equals
+    assert counts(labels, rows) == [13, 3, 7, 0]  # 12.5, 2.5, 7.5, 0.25: the rest goes to the first of equal remainders
     assert held_out(torch.arange(4), 0.5, generator).tolist() == []
 
 

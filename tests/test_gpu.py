@@ -1,7 +1,7 @@
 """A GPU against a CPU, and against itself: `python -m pytest -q tests/test_gpu.py` on a machine that has one.
 
-`tests/gpu.sh WHEELS` does that where nothing can be installed from a network. PRETENDED_GPU=yes runs these tests where
-there is no GPU (pretended_gpu.py), to see that they would not fail by a slip.
+`tests/gpu.sh WHEELS` runs it on a machine without a network. PRETENDED_GPU=yes runs these tests without a GPU
+(pretended_gpu.py), to find slips in the tests themselves.
 """
 
 import hashlib
@@ -14,8 +14,8 @@ from contextlib import contextmanager, nullcontext
 import pytest
 import torch
 from by_path import ROOT
-from compiled_steps import found
-from gpu_cases import CASES, CHOICES, begun, fits, settings_of
+from compiled_steps import compare_steps
+from gpu_cases import CASES, CHOICES, fits, settings_of, start_training
 from pretended_gpu import PretendedGPU
 from settings import CPU, killed_after, observer, read, stripes
 
@@ -34,13 +34,13 @@ pytestmark = [
     pytest.mark.slow,
 ]
 GPU = torch.device("cuda")
-# The bits of a product depend on the memory that cuBLAS gets, which it asks for once in a process.
+# The bits of a product depend on cuBLAS's workspace, which it allocates once in a process.
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 
 @pytest.fixture
 def gpu():
-    """What never waits, in `gpu()`."""
+    """A function that opens a context in which no wait for the GPU may happen."""
     with nullcontext() if REAL else PretendedGPU() as pretended:
         yield lambda: never_waits(pretended)
 
@@ -85,29 +85,29 @@ def deterministic(monkeypatch):
 @pytest.mark.parametrize("method", CHOICES["method"])
 @pytest.mark.parametrize("sampler", CHOICES["sampler"])
 def test_first_losses_of_every_combination_are_those_of_a_cpu(method, sampler, gpu):
-    """Of all negatives, since a GPU draws others."""
+    """All columns are negatives, since a GPU draws others than a CPU."""
     for neighbours, bound in itertools.product(CHOICES["neighbours"], CHOICES["bound"]):
         case = {"method": method, "sampler": sampler, "neighbours": neighbours, "bound": bound}
         if not fits(case):
             continue
         changes = settings_of(case | {"negatives": "all", "views": "strong" if bound == "infonce" else "none"})
-        on_cpu, order = begun(changes, CPU)
-        on_gpu, gpu_order = begun(changes, GPU)
+        on_cpu, order = start_training(changes, CPU)
+        on_gpu, gpu_order = start_training(changes, GPU)
         start = {name: value for name, value in on_cpu.method.state_dict().items() if isinstance(value, torch.Tensor)}
-        on_gpu.method.load_state_dict(start, strict=False)  # clusters too, and each side has random states of its own
+        on_gpu.method.load_state_dict(start, strict=False)  # with clusters; each side keeps its own random states
         for _ in range(2):
             on_cpu.step(order)
             on_gpu.step(gpu_order)
-        found, expected = (observer(each, Measurement).steps[2:4].cpu() for each in (on_gpu, on_cpu))
+        actual, expected = (observer(each, Measurement).steps[2:4].cpu() for each in (on_gpu, on_cpu))
         assert expected.isfinite().all()
-        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4, msg=lambda text, case=case: f"{case}: {text}")
+        torch.testing.assert_close(actual, expected, rtol=1e-3, atol=1e-4, msg=lambda text, at=case: f"{at}: {text}")
 
 
 @pytest.mark.parametrize(("queries", "columns"), [(256, 4096), (33, 50_001), (8, 1_281_167)])
 @pytest.mark.parametrize("spread", [1.0, 2**-20])
 def test_selection_is_that_of_plain_pytorch(queries, columns, spread, gpu):
     generator = torch.Generator().manual_seed(0)
-    scores = (1 + spread * torch.randn(queries, columns, generator=generator)).to(GPU)  # with many ties where close
+    scores = (1 + spread * torch.randn(queries, columns, generator=generator)).to(GPU)  # a small spread has ties
     own = torch.randint(-1, columns, (queries, 2), generator=generator).to(GPU)
     first, last = columns // 100, columns // 10
     picked = torch.randint(last - first, (queries, 1000), generator=generator).to(GPU)
@@ -127,21 +127,21 @@ def test_views_are_those_of_a_cpu(height, width, size, gpu):
     views, there = read({"views": "strong"}).views, images.to(GPU)
     augment(there, views, size, torch.Generator().manual_seed(1))
     with gpu():
-        found = augment(there, views, size, torch.Generator().manual_seed(2))
+        actual = augment(there, views, size, torch.Generator().manual_seed(2))
     expected = augment(images, views, size, torch.Generator().manual_seed(2))
-    difference = (found.cpu() - expected).abs()
+    difference = (actual.cpu() - expected).abs()
     assert difference.max() < 2e-3, "grey pixels have next to no hue, and rounding turns it"
     assert difference.mean() < 1e-5, "sums of many pixels, in another order: 1.2e-6 on an H200"
 
 
 def test_operators_of_rand_augment_are_those_of_a_cpu(gpu):
-    """Of grey levels, so that rounding to another level is a jump of one in a few pixels."""
+    """Operators round to levels of grey, so a few pixels may be a level apart."""
     images = torch.randint(0, 256, (512, 3, 32, 32), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
     views, there = read({"views": "infomin"}).views, images.to(GPU)
     augment(there, views, 32, torch.Generator().manual_seed(1))
     with gpu():
-        found = augment(there, views, 32, torch.Generator().manual_seed(2))
-    difference = (found.cpu() - augment(images, views, 32, torch.Generator().manual_seed(2))).abs()
+        actual = augment(there, views, 32, torch.Generator().manual_seed(2))
+    difference = (actual.cpu() - augment(images, views, 32, torch.Generator().manual_seed(2))).abs()
     assert (difference > 2e-3).float().mean() < 1e-3
 
 
@@ -155,10 +155,10 @@ def test_a_loop_of_one_s_own_is_that_of_a_cpu_and_checks_without_waiting(kind, g
         queue = {"queue": 16} if issubclass(kind, methods.MoCo) else {}
         encoder = annulus.build_encoder(config, seed=0)
         method = kind.create(encoder, images=24, dim=6, contrast=contrast, **queue).to(place)
-        shown, numbers = images.to(place), torch.arange(24, device=place)
+        inputs, numbers = images.to(place), torch.arange(24, device=place)
         optimizer, losses[place] = torch.optim.SGD(method.parameters(), lr=0.1), []
         for step, index in enumerate(numbers.split(8)):
-            views = [shown[8 * step : 8 * step + 8] * (1 - 0.1 * view) for view in range(method.views)]
+            views = [inputs[8 * step : 8 * step + 8] * (1 - 0.1 * view) for view in range(method.views)]
             with gpu() if place == GPU and step else nullcontext():
                 result = method.loss(views, index)
                 optimizer.zero_grad()
@@ -189,7 +189,7 @@ def test_draws_by_weight_come_as_often_as_the_weights_say(gpu):
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: " ".join(case.values()))
 def test_a_step_never_waits(case, gpu):
-    training, order = begun(settings_of(case), GPU)
+    training, order = start_training(settings_of(case), GPU)
     training.step(order)
     with gpu():
         training.step(order)
@@ -198,10 +198,10 @@ def test_a_step_never_waits(case, gpu):
 
 @pytest.mark.skipif(not REAL, reason="nothing is compiled for a pretended GPU")
 @pytest.mark.parametrize("method", CHOICES["method"])
-@pytest.mark.parametrize("asked", ["yes", "graphs"])
-def test_compiled_steps_are_those_of_plain_ones(method, asked):
-    """Up to the rounding of bfloat16, which a compiler does in other places."""
-    steps = found(method, "cuda", asked)
+@pytest.mark.parametrize("mode", ["yes", "graphs"])
+def test_compiled_steps_are_those_of_plain_ones(method, mode):
+    """Losses agree up to the rounding of bfloat16, which a compiler does in other places."""
+    steps = compare_steps(method, "cuda", mode)
     assert steps["compiled"]["losses"] == pytest.approx(steps["plain"]["losses"], rel=0.02, abs=0.02)
     assert steps["graphs"] > 0
 
@@ -237,10 +237,10 @@ print(hashlib.sha256(lloyd(rows, 300, 5, 3, seed=1).cpu().numpy().tobytes()).hex
 
 
 def test_every_process_finds_the_same_clusters():
-    """Each process of a group clusters the same rows, and must not disagree with another."""
+    """All processes of a group cluster the same rows and must agree."""
     command = [sys.executable, "-c", CLUSTERED, "cuda" if REAL else "cpu"]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), *sys.path])}
     processes = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    found = [process.communicate()[0].strip() for process in processes]
-    assert found[0] == found[1]
-    assert len(found[0]) == hashlib.sha256().digest_size * 2
+    digests = [process.communicate()[0].strip() for process in processes]
+    assert digests[0] == digests[1]
+    assert len(digests[0]) == hashlib.sha256().digest_size * 2

@@ -1,4 +1,4 @@
-"""`annulus check-gpu`: each part on a pretended GPU, its file, its table, and what it says where there is no GPU."""
+"""`annulus check-gpu`: each part on a pretended GPU, its file, its table, and its error without a GPU."""
 
 import json
 import os
@@ -39,7 +39,7 @@ SMALL = trainings.Sizes(
 
 @pytest.fixture
 def pretended(monkeypatch):
-    """Runs a part on a pretended GPU, with its kernels or with what stands for them."""
+    """Runs a part on a pretended GPU, with its kernels or their substitutes."""
     monkeypatch.setattr(devices, "_compute_deterministically", lambda: None)
     monkeypatch.setattr(bits, "STEPS", 2)
 
@@ -97,42 +97,42 @@ def test_a_kernel_that_normalises_otherwise_is_wrong():
 
 def test_parts_that_are_done_do_not_run_again_and_the_file_grows_as_they_end(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(check, "PARTS", dict.fromkeys(["one", "two"]))
-    out, asked = tmp_path / "check-gpu.json", []
+    out, calls = tmp_path / "check-gpu.json", []
 
     def run(name):
-        asked.append((name, list(json.loads(out.read_text())["parts"]) if out.exists() else []))
+        calls.append((name, list(json.loads(out.read_text())["parts"]) if out.exists() else []))
         return [CheckResult(name, "1 image/s", FAST)]
 
     assert not check.check(out, 0.0, run)
     assert "left: one, two; run the same command again to continue" in capsys.readouterr().out
     assert check.check(out, 60.0, run)
     assert check.check(out, 60.0, run)
-    assert asked == [("one", []), ("two", ["one"])]
+    assert calls == [("one", []), ("two", ["one"])]
     assert capsys.readouterr().out.splitlines()[-1] == "0 WRONG, 0 slow, 0 right, 2 fast"
     monkeypatch.setattr(check, "machine", lambda: {"device": "another"})
     assert check.check(out, 60.0, run)
-    assert [name for name, _ in asked] == ["one", "two"] * 2
+    assert [name for name, _ in calls] == ["one", "two"] * 2
 
 
 def test_a_part_that_crashed_runs_again_and_only_what_is_right_ends_well(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(check, "PARTS", dict.fromkeys(["one", "two"]))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(check, "machine", lambda: {"device": "this"})
-    asked, ends = [], iter([check.Crashed("ended with status 1"), WRONG, FAST])
+    calls, ends = [], iter([check.Crashed("ended with status 1"), WRONG, FAST])
 
     def run(name):
-        asked.append(name)
+        calls.append(name)
         end = next(ends)
         if isinstance(end, Exception):
             raise end
         return [CheckResult(name, "1 image/s", end)]
 
     monkeypatch.setattr(check, "in_own_process", run)
-    for shown in ("2 WRONG, 0 slow, 0 right, 0 fast", "1 WRONG, 0 slow, 0 right, 1 fast"):
+    for line in ("2 WRONG, 0 slow, 0 right, 0 fast", "1 WRONG, 0 slow, 0 right, 1 fast"):
         with pytest.raises(SystemExit, match="True"):
             check.main(["--out", str(tmp_path / "check-gpu.json")])
-        assert capsys.readouterr().out.splitlines()[-1] == shown
-    assert asked == ["one", "two", "one"]
+        assert capsys.readouterr().out.splitlines()[-1] == line
+    assert calls == ["one", "two", "one"]
 
 
 def test_the_table_has_the_machine_and_each_row_with_what_is_used():
@@ -184,9 +184,9 @@ def test_a_file_that_is_none_of_the_command_s_is_refused(tmp_path):
     ],
 )
 def test_a_goal_is_a_limit_or_a_least(value, least, verdict):
-    found = against("select", value, 2.2, "products", least=least)
-    assert found.verdict == verdict
-    assert found.number == f"{value:g} products (goal {'>=' if least else '<='} 2.2)"
+    result = against("select", value, 2.2, "products", least=least)
+    assert result.verdict == verdict
+    assert result.number == f"{value:g} products (goal {'>=' if least else '<='} 2.2)"
 
 
 def test_seconds_are_those_of_a_call_after_a_few_that_warm_up(monkeypatch):
@@ -220,10 +220,10 @@ def test_a_part_s_process_gives_its_rows_or_how_it_ended(tmp_path, monkeypatch):
 
 
 def test_it_needs_torch_and_the_library_alone(tmp_path):
-    """And where there is no GPU it says so in a sentence."""
+    """Without a GPU it prints one sentence."""
     absent = ["dvc", "mlflow", "pydantic", "yaml", "tqdm", "faiss", "sklearn", "matplotlib"]
     if torch.cuda.is_available():
         pytest.skip("a GPU is here")
-    said = run_without(absent, ["-m", "annulus", "check-gpu"], tmp_path)  # imports every part
-    assert said.returncode == 1
-    assert re.fullmatch(r"ERROR: torch \S+ sees no GPU here; .*\n", said.stderr)
+    done = run_without(absent, ["-m", "annulus", "check-gpu"], tmp_path)  # imports every part
+    assert done.returncode == 1
+    assert re.fullmatch(r"ERROR: torch \S+ sees no GPU here; .*\n", done.stderr)

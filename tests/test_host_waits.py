@@ -1,4 +1,4 @@
-"""A training step never waits for a GPU, counted where there is none (pretended_gpu.py), and calls few operators."""
+"""A training step never waits for a GPU and calls few operators, counted without a GPU (pretended_gpu.py)."""
 
 import linecache
 from collections import Counter
@@ -7,7 +7,7 @@ from contextlib import nullcontext
 import pytest
 import torch
 from by_path import ROOT
-from gpu_cases import CASES, begun, settings_of
+from gpu_cases import CASES, settings_of, start_training
 from pretended_gpu import PretendedGPU, pretended_kernels
 from settings import CPU, observer, read, run, stripes
 
@@ -22,21 +22,21 @@ from annulus.training.measurement import Measurement
 from annulus.training.setup import build_training
 from annulus.training.soundness import Soundness
 
-# The lines that may wait, each at most once in a step, and why.
+# Lines that may wait, each at most once in a step, and the reason.
 EXCUSED = {
     "loss = self.measurement.losses[training.batch - 1].item()": "adaptive-step decides by each loss",
     "for number, (_, fault) in zip(numbers.T.tolist(), pending, strict=True):": "checks are evaluated in 1 of 50 steps",
     "if losses.isfinite().all():": "so are losses",
 }
-HALF = len(CASES) // 2  # the first of them hold most of the pairs
-# Of ResNet-18. Fewer are better: these may fall, not rise.
+HALF = len(CASES) // 2  # the first half holds most pairs of choices
+# Most operators of a step of ResNet-18. Fewer are better: these limits may fall, not rise.
 OPERATORS = {"ir": 263, "moco": 381}
 
 
-def counted(changes, kernels=pretended_kernels):
-    """What happens on a GPU in a step, where Triton is there or, without `kernels`, where it is not."""
+def count_step(changes, kernels=pretended_kernels):
+    """Counts of a step on a pretended GPU, with Triton's kernels or, for `nullcontext`, with PyTorch."""
     with PretendedGPU() as gpu, kernels(gpu):
-        training, order = begun(changes, gpu.device)
+        training, order = start_training(changes, gpu.device)
         training.step(order)
         with gpu.counting() as counts:
             training.step(order)
@@ -56,54 +56,54 @@ def counted(changes, kernels=pretended_kernels):
     ids=lambda value: " ".join(value.values()) if isinstance(value, dict) else value.__name__,
 )
 def test_a_step_never_waits_for_the_gpu(case, kernels):
-    counts = counted(settings_of(case), kernels)
+    counts = count_step(settings_of(case), kernels)
     assert not counts.waits, counts.table()
     assert counts.copies.total() > 0, "the views' parameters are copied"
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case["negatives"] == "all"][:5])
 def test_the_paths_of_a_gpu_give_the_numbers_of_a_cpu(case, monkeypatch):
-    monkeypatch.setattr(clusters, "lloyd", lambda rows, *asked: clusters.kmeans(rows.cpu(), *asked).to(rows.device))
-    on_cpu, order = begun(settings_of(case), CPU)
+    monkeypatch.setattr(clusters, "lloyd", lambda rows, *counts: clusters.kmeans(rows.cpu(), *counts).to(rows.device))
+    on_cpu, order = start_training(settings_of(case), CPU)
     on_cpu.step(order)
     with PretendedGPU(autocast=False) as gpu:
-        on_gpu, order = begun(settings_of(case), gpu.device)
+        on_gpu, order = start_training(settings_of(case), gpu.device)
         on_gpu.step(order)
-        found = observer(on_gpu, Measurement).steps[2].cpu()
-    torch.testing.assert_close(found, observer(on_cpu, Measurement).steps[2], rtol=1e-4, atol=1e-5)
+        actual = observer(on_gpu, Measurement).steps[2].cpu()
+    torch.testing.assert_close(actual, observer(on_cpu, Measurement).steps[2], rtol=1e-4, atol=1e-5)
 
 
 def test_what_waits_is_excused_and_waits_once(monkeypatch):
     monkeypatch.setattr(loop, "LOSS_CHECK_STEPS", 1)
-    monkeypatch.setattr(progress, "report", lambda *_: None)  # a line waits too, by the clock
-    counts, found = counted({"method": "moco", "anneal": "adaptive-step", "bound": "mlcpc"}), Counter()
+    monkeypatch.setattr(progress, "report", lambda *_: None)  # a line of progress waits too, at intervals of time
+    counts, waits = count_step({"method": "moco", "anneal": "adaptive-step", "bound": "mlcpc"}), Counter()
     for (_, place), count in counts.waits.items():
         file, line = place.split(":")
-        found[linecache.getline(str(ROOT / "src/annulus" / file), int(line)).strip()] += count
-    assert found == dict.fromkeys(EXCUSED, 1), counts.table()
+        waits[linecache.getline(str(ROOT / "src/annulus" / file), int(line)).strip()] += count
+    assert waits == dict.fromkeys(EXCUSED, 1), counts.table()
 
 
 def test_a_report_that_is_due_waits_only_after_a_step_that_looks(monkeypatch):
     monkeypatch.setattr(progress, "report", lambda done, total, text, ended: text())
-    assert not counted({"method": "moco"}).waits
+    assert not count_step({"method": "moco"}).waits
     monkeypatch.setattr(loop, "LOSS_CHECK_STEPS", 1)
-    assert any("training/report.py" in place for _, place in counted({"method": "moco"}).waits)
+    assert any("training/report.py" in place for _, place in count_step({"method": "moco"}).waits)
 
 
 @pytest.mark.parametrize("method", OPERATORS)
 def test_a_step_calls_no_more_operators_than_these(method):
-    counts = counted({"method": method, "sampler": "ring", "backbone": "resnet18"})
+    counts = count_step({"method": method, "sampler": "ring", "backbone": "resnet18"})
     assert counts.operators.total() <= OPERATORS[method], counts.table()
 
 
-# --- checks that are looked at later ------------------------------------------------------------------
+# --- deferred checks ----------------------------------------------------------------------------------
 
 
 class NeverSaved(Checkpoint):
     due = True
 
     def __init__(self):
-        """Without a folder."""
+        """Makes no folder."""
 
     def load(self):
         return None
@@ -152,8 +152,8 @@ def test_a_process_that_saves_looks_at_checks_no_more_often_than_one_that_does_n
     for name, checkpoint in {"first": Saved(), "other": None}.items():
         with PretendedGPU() as gpu, monkeypatch.context() as patched:
             training = build_training(read(two_epochs), stripes(70, 0), stripes(10, 1), gpu.device)
-            made = looks[name] = []
-            patched.setattr(Checks, "look", lambda checks, made=made: made.append(len(checks._pending)))
+            pending = looks[name] = []
+            patched.setattr(Checks, "look", lambda checks, pending=pending: pending.append(len(checks._pending)))
             training.run(checkpoint)
     assert looks["first"] == looks["other"]
     assert max(looks["first"]) > 0
@@ -201,7 +201,7 @@ def test_tensors_of_all_kinds_are_sent_as_one_copy():
 # --- the harness --------------------------------------------------------------------------------------
 
 MASK = torch.tensor([True, False, True])
-# How often the host waits for this, and how many operators it calls where that is said.
+# Waits of the host, operators (None: any number), and the call.
 COUNTED = {
     "item": (1, None, lambda x: x[0].item()),
     "bool": (1, None, lambda x: bool(x[0] > 0)),

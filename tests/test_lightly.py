@@ -21,7 +21,7 @@ START = Progress(training=0.0, annealing=1.0)
 
 
 def build(params):
-    """Over `Given`, whose one weight here changes nothing."""
+    """A method over `Given` with the identity for its weight."""
     encoder = Given(torch.Generator())
     encoder.weight = nn.Parameter(torch.eye(DIM))
     common = {"temperature": TEMPERATURE, "negatives": "all", "embedding_dim": DIM, "head": "linear", "warmup": 0.0}
@@ -31,8 +31,8 @@ def build(params):
     return settings.method(encoder, settings, setting).double()
 
 
-def views_of(generator):
-    """Two views of each image, a little alike; not of unit length, which both sides see to."""
+def two_views(generator):
+    """Two similar views of each image, not of unit length; both sides normalise them."""
     common = torch.randn(BATCH, 3, 4, 4, generator=generator, dtype=torch.float64)
     return [(common + 1.5 * torch.randn(common.shape, generator=generator).double()).requires_grad_() for _ in range(2)]
 
@@ -44,23 +44,23 @@ def assert_same(ours, theirs, *views):
 
 
 def test_simclr_has_the_value_and_gradient_of_lightly_s_loss(generator):
-    views, index = views_of(generator), torch.randperm(IMAGES, generator=generator)[:BATCH]
+    views, index = two_views(generator), torch.randperm(IMAGES, generator=generator)[:BATCH]
     theirs = lightly_loss.NTXentLoss(TEMPERATURE)(*(view.flatten(start_dim=1) for view in views))
     assert_same(build(SimCLRSettings).loss(views, index, START).estimate.loss, theirs, *views)
 
 
 def test_moco_has_the_value_and_gradient_of_lightly_s_loss_over_the_same_queue(generator):
-    """Two batches long, so that the second one meets what each side stored of the first; no image comes twice.
+    """Two batches, so that the second one reads the stored keys of the first; no image comes twice.
 
-    No further: where the queue wraps round, lightly drops the keys that do not fit, and where an image comes again it
-    takes the query's own older key as a negative.
+    Further batches would differ. When the queue wraps round, lightly drops the keys that do not fit. When an image
+    comes again, lightly takes the query's own older key as a negative.
     """
     method = build(partial(MoCoSettings, momentum=0.9, shuffle_groups=2))
     with torch.random.fork_rng(devices=[]):  # it fills the bank from the global generator
         criterion = lightly_loss.NTXentLoss(TEMPERATURE, memory_bank_size=tuple(method.queues[0].keys.shape))
     criterion.memory_bank.bank = method.queues[0].keys.clone()
     for index in torch.randperm(IMAGES, generator=generator)[: 2 * BATCH].split(BATCH):
-        views = views_of(generator)
+        views = two_views(generator)
         step = method.loss(views, index, START)
         assert torch.autograd.grad(step.estimate.loss, views[1], retain_graph=True, allow_unused=True) == (None,)
         theirs = criterion(views[0].flatten(start_dim=1), views[1].detach().flatten(start_dim=1))

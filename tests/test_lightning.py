@@ -55,24 +55,24 @@ class Numbered(torch.utils.data.Dataset):
         return self.transform(self.images[place]), place
 
 
-def method_of(name):
+def build_method(name):
     kind, settings = METHODS[name]
     torch.manual_seed(0)
     layers = nn.Linear(192, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 8)
     return kind.create(nn.Sequential(nn.Flatten(), *layers), images=IMAGES, dim=8, **settings)
 
 
-def loader_of(method):
+def build_loader(method):
     return torch.utils.data.DataLoader(Numbered(method.views), batch_size=BATCH, shuffle=True)
 
 
-def module_of(name):
-    method = method_of(name)
+def build_module(name):
+    method = build_method(name)
     embed = (lambda: method.stored) if name == "ir cave" else None
     return Pretraining(method, LEARNING, ANNEALING, embed)
 
 
-def trainer_of(folder, epochs, **settings):
+def build_trainer(folder, epochs, **settings):
     quiet = {"enable_progress_bar": False, "enable_model_summary": False, "accelerator": "cpu", "logger": False}
     return Trainer(max_epochs=epochs, default_root_dir=folder, **{**quiet, **settings})
 
@@ -83,24 +83,25 @@ def own_randomness():
         yield
 
 
-def assert_equal(found, expected):
-    found, expected = found.state_dict(), expected.state_dict()
-    assert found.keys() == expected.keys()
+def assert_equal(actual, expected):
+    actual, expected = actual.state_dict(), expected.state_dict()
+    assert actual.keys() == expected.keys()
     for name, value in expected.items():
-        tensors = [value["generator"], found[name]["generator"]] if isinstance(value, dict) else [value, found[name]]
+        tensors = [value["generator"], actual[name]["generator"]] if isinstance(value, dict) else [value, actual[name]]
         assert torch.equal(*tensors), name
 
 
 @pytest.mark.parametrize("parts", [1, 2], ids=["", "two batches a step"])
 @pytest.mark.parametrize("name", EACH)
 def test_a_training_is_the_plain_loop(name, parts, tmp_path):
-    module = module_of(name)
+    module = build_module(name)
     torch.manual_seed(3)
-    trainer = trainer_of(tmp_path, 2, accumulate_grad_batches=parts, enable_checkpointing=False)
-    trainer.fit(module, loader_of(module.method))
+    trainer = build_trainer(tmp_path, 2, accumulate_grad_batches=parts, enable_checkpointing=False)
+    trainer.fit(module, build_loader(module.method))
 
-    method = method_of(name)
-    optimizer, loader, total, done = LEARNING(method.parameters()), loader_of(method), 2 * IMAGES // BATCH // parts, 0
+    method = build_method(name)
+    optimizer, loader = LEARNING(method.parameters()), build_loader(method)
+    total, done = 2 * IMAGES // BATCH // parts, 0
     torch.manual_seed(3)
     for epoch in range(2):
         if name == "ir cave":
@@ -117,7 +118,7 @@ def test_a_training_is_the_plain_loop(name, parts, tmp_path):
 
 
 class StopAfter(Callback):
-    """Ends the training after some epochs, as a job's time limit does; a checkpoint of it stays."""
+    """Saves a checkpoint and ends the training after some epochs, as a job's time limit does."""
 
     def __init__(self, epochs, path):
         self.epochs, self.path = epochs, path
@@ -130,21 +131,21 @@ class StopAfter(Callback):
 
 @pytest.mark.parametrize("name", EACH)
 def test_a_run_that_resumes_has_the_bits_of_one_that_never_stopped(name, tmp_path):
-    whole = module_of(name)
+    whole = build_module(name)
     torch.manual_seed(3)
-    trainer_of(tmp_path, EPOCHS, enable_checkpointing=False).fit(whole, loader_of(whole.method))
+    build_trainer(tmp_path, EPOCHS, enable_checkpointing=False).fit(whole, build_loader(whole.method))
 
-    first = module_of(name)
+    first = build_module(name)
     torch.manual_seed(3)
     stop = StopAfter(EPOCHS // 2, tmp_path / "half.ckpt")
-    trainer = trainer_of(tmp_path, EPOCHS, enable_checkpointing=False, callbacks=[stop])
-    trainer.fit(first, loader_of(first.method))
+    trainer = build_trainer(tmp_path, EPOCHS, enable_checkpointing=False, callbacks=[stop])
+    trainer.fit(first, build_loader(first.method))
 
     torch.manual_seed(99)  # another process
-    second = module_of(name)
+    second = build_module(name)
     torch.manual_seed(98)
-    trainer = trainer_of(tmp_path, EPOCHS, enable_checkpointing=False)
-    trainer.fit(second, loader_of(second.method), ckpt_path=tmp_path / "half.ckpt")
+    trainer = build_trainer(tmp_path, EPOCHS, enable_checkpointing=False)
+    trainer.fit(second, build_loader(second.method), ckpt_path=tmp_path / "half.ckpt")
     assert trainer.current_epoch == EPOCHS
     assert_equal(second.method, whole.method)
     with pytest.raises(AssertionError):
@@ -160,12 +161,12 @@ def test_the_callback_logs_what_the_probes_find_and_leaves_the_training_as_it_is
     callback = ProbeCallback(train, test, every=2, knn=knn, linear=linear, classes=("a", "b", "c"))
     runs = []
     for callbacks in ([callback], []):
-        runs.append(module_of("moco"))
+        runs.append(build_module("moco"))
         torch.manual_seed(3)
         logger = CSVLogger(tmp_path, flush_logs_every_n_steps=1)
         settings = {"logger": logger, "log_every_n_steps": 1, "callbacks": callbacks, "enable_checkpointing": False}
-        trainer = trainer_of(tmp_path, 2, **settings)
-        trainer.fit(runs[-1], loader_of(runs[-1].method))
+        trainer = build_trainer(tmp_path, 2, **settings)
+        trainer.fit(runs[-1], build_loader(runs[-1].method))
         if callbacks:
             logged, written = trainer.callback_metrics, (tmp_path / f"{logger.log_dir}/metrics.csv").read_text()
     assert_equal(*(run.method for run in runs))
@@ -181,9 +182,9 @@ def test_the_callback_logs_what_the_probes_find_and_leaves_the_training_as_it_is
 
 
 def random_states():
-    """The random numbers of this process before a checkpoint and after it is loaded."""
+    """Random numbers of this process right after saving a checkpoint and right after loading it."""
     torch.manual_seed(rank())
-    module, checkpoint = module_of("simclr"), {}
+    module, checkpoint = build_module("simclr"), {}
     torch.manual_seed(5 + rank())
     module.on_save_checkpoint(checkpoint)
     before, _ = torch.rand(3), torch.manual_seed(7)
@@ -193,9 +194,9 @@ def random_states():
 
 
 def test_each_process_goes_on_with_its_own_random_numbers():
-    found = together(random_states)
-    assert all(torch.equal(*numbers) for numbers in found)
-    assert not torch.equal(found[0][0], found[1][0])
+    results = together(random_states)
+    assert all(torch.equal(*numbers) for numbers in results)
+    assert not torch.equal(results[0][0], results[1][0])
 
 
 def test_the_examples_in_the_docstrings_run():
@@ -204,10 +205,10 @@ def test_the_examples_in_the_docstrings_run():
 
 
 def test_a_method_that_stores_nothing_reads_the_views_of_a_batch_alone(tmp_path):
-    """As of an ImageFolder, whose batch has labels beside them."""
-    module = module_of("simclr")
+    """A batch has views and labels, as from an ImageFolder."""
+    module = build_module("simclr")
     data = [(views, 0) for views, _ in Numbered(2)]
-    trainer = trainer_of(tmp_path, 1, enable_checkpointing=False)
+    trainer = build_trainer(tmp_path, 1, enable_checkpointing=False)
     trainer.fit(module, torch.utils.data.DataLoader(data, batch_size=BATCH))
     assert trainer.global_step == IMAGES // BATCH
     assert isinstance(module, LightningModule)

@@ -1,4 +1,4 @@
-"""`annulus look`: counts, duplicates and the sheet, of files whose answer is known; wrong paths are one sentence."""
+"""`annulus look`: counts, duplicates and the sheet for known files; a wrong path gives one sentence."""
 
 import os
 import shlex
@@ -34,7 +34,7 @@ HEADINGS = 4 + 13 + 4  # pixels above the first row
 
 
 def photograph(place: Path, seed: int, side: int = 64) -> Path:
-    """A smooth picture of its own."""
+    """Writes a smooth picture, different for each seed, and returns its path."""
     noise = torch.rand(1, 3, 6, 6, generator=torch.Generator().manual_seed(seed))
     pixels = torch.nn.functional.interpolate(noise, (side, side), mode="bicubic").clamp(0, 1)[0]
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -72,9 +72,9 @@ def test_the_table_says_what_is_there(own, tmp_path, capsys):
 
 def test_each_line_is_of_its_own_number_and_says_so_where_there_is_nothing():
     sizes, names = ((30, 20), (1000, 1250), (40, 50)), ("a.png", "b.png", "c.png", "d.png")
-    looked = [ImageFacts(size, "RGB", "PNG", str(number), 0) for number, size in enumerate(sizes)]
-    found = ImageListing("list", Path(), names, ("cat", None, "cat", "dog"), ("train", None, "test", "test"))
-    lines = dict(report(Path(), found, [*looked, ImageFacts(bad="cut off")]))
+    facts = [ImageFacts(size, "RGB", "PNG", str(number), 0) for number, size in enumerate(sizes)]
+    listing = ImageListing("list", Path(), names, ("cat", None, "cat", "dog"), ("train", None, "test", "test"))
+    lines = dict(report(Path(), listing, [*facts, ImageFacts(bad="cut off")]))
     assert lines["images"] == "3 (list)"
     assert lines["unreadable"] == "1 file: d.png (cut off)"
     assert lines["width"] == "30 to 1,000 px, median 40"
@@ -82,7 +82,7 @@ def test_each_line_is_of_its_own_number_and_says_so_where_there_is_nothing():
     assert lines["shorter side"] == "20 to 1,000 px, median 40"
     assert lines["classes"] == "1: cat 2; 1 without"
     assert lines["splits"] == "train 1, none 1, test 1"
-    lines = dict(report(Path(), ImageListing("list", Path(), names[:3], (None,) * 3, ("train",) * 3), looked))
+    lines = dict(report(Path(), ImageListing("list", Path(), names[:3], (None,) * 3, ("train",) * 3), facts))
     assert lines["unreadable"] == lines["equal files"] == lines["look alike"] == "none"
     assert lines["classes"] == "none, so an encoder trains and no accuracy is measured"
     assert lines["splits"] == "none: drawn by share and seed"
@@ -93,17 +93,15 @@ def test_each_line_is_of_its_own_number_and_says_so_where_there_is_nothing():
 
 def test_copies_to_spare_and_pairs_are_counted_and_a_limit_of_what_was_compared_is_told(monkeypatch):
     names = ("a.png", "b.png", "c.png", "d.png", "e.png")
-    looked = [
-        ImageFacts((9, 9), "L", "PNG", exact, near) for exact, near in zip("xxxyz", (7, 7, 7, 6, 15), strict=True)
-    ]
-    found = ImageListing("list", Path(), names, (None,) * 5, (None,) * 5)
-    lines = dict(report(Path(), found, looked))
+    facts = [ImageFacts((9, 9), "L", "PNG", exact, near) for exact, near in zip("xxxyz", (7, 7, 7, 6, 15), strict=True)]
+    listing = ImageListing("list", Path(), names, (None,) * 5, (None,) * 5)
+    lines = dict(report(Path(), listing, facts))
     assert lines["equal files"] == "2 to spare: a.png = b.png = c.png"
     assert lines["look alike"].startswith("7 pairs: a.png ~ d.png, a.png ~ e.png, b.png ~ d.png")
     assert "of the first" not in lines["look alike"]
     monkeypatch.setattr(look, "MOST_COMPARED", 4)
-    assert dict(report(Path(), found, looked))["look alike"].startswith("3 pairs: a.png ~ d.png")
-    assert dict(report(Path(), found, looked))["look alike"].endswith(" (of the first 4 images)")
+    assert dict(report(Path(), listing, facts))["look alike"].startswith("3 pairs: a.png ~ d.png")
+    assert dict(report(Path(), listing, facts))["look alike"].endswith(" (of the first 4 images)")
 
 
 def test_a_hash_has_a_one_where_the_right_one_of_two_neighbours_is_brighter():
@@ -152,7 +150,7 @@ def test_in_a_checkout_the_line_that_trains_on_them_comes_last(name, words, more
     assert line[:4] == ["next", "dvc", "exp", "run"]
     assert set(line[4::2]) == {"-S"}
     changes = {change.key_or_group: change.value() for change in to_hydra_overrides(line[5::2])}
-    epochs = {"scales.demo.pretrain.epochs": 896}  # an epoch of so few is a step
+    epochs = {"scales.demo.pretrain.epochs": 896}  # an epoch of these few images is one step
     assert changes == {"dataset": "photos", "datasets.photos.root": str(own)} | more | epochs
 
 
@@ -160,25 +158,25 @@ def test_near_pairs_are_those_of_the_plain_count_of_bits():
     random = torch.Generator().manual_seed(0)
     hashes = torch.randint(1, 2**62, (30,), generator=random).tolist()
     hashes += [hashes[0] ^ 0b1111, hashes[1] ^ 0b11111, hashes[2]]
-    looked = [ImageFacts(exact=str(place), near=value) for place, value in enumerate(hashes)]
+    facts = [ImageFacts(exact=str(place), near=value) for place, value in enumerate(hashes)]
     expected = [
         (one, other)
         for one in range(len(hashes))
         for other in range(one + 1, len(hashes))
         if (hashes[one] ^ hashes[other]).bit_count() <= look.NEAR
     ]
-    assert near_pairs(looked) == (2, expected) == (2, [(0, 30), (2, 32)])
+    assert near_pairs(facts) == (2, expected) == (2, [(0, 30), (2, 32)])
     assert exact_groups([ImageFacts(exact=name) for name in "abcab"]) == [[0, 3], [1, 4]]
 
 
 def test_all_pairs_are_counted_and_the_named_ones_alone_are_kept():
-    looked = [ImageFacts((9, 9), "L", "PNG", str(number), 7) for number in range(1000)]
+    facts = [ImageFacts((9, 9), "L", "PNG", str(number), 7) for number in range(1000)]
     tracemalloc.start()
-    assert near_pairs(looked) == (499_500, [(0, other) for other in range(1, 11)])
+    assert near_pairs(facts) == (499_500, [(0, other) for other in range(1, 11)])
     assert tracemalloc.get_traced_memory()[1] < 2**20
     tracemalloc.stop()
     names = tuple(f"{number}.png" for number in range(1000))
-    lines = dict(report(Path(), ImageListing("list", Path(), names, (None,) * 1000, (None,) * 1000), looked))
+    lines = dict(report(Path(), ImageListing("list", Path(), names, (None,) * 1000, (None,) * 1000), facts))
     assert lines["look alike"].startswith("499,500 pairs: 0.png ~ 1.png, 0.png ~ 2.png, ")
     assert lines["look alike"].endswith("0.png ~ 10.png and 499490 more")
     same = [ImageFacts((9, 9), "L", "PNG", "x", 7)] * 1000
@@ -191,8 +189,8 @@ def test_all_pairs_are_counted_and_the_named_ones_alone_are_kept():
 def test_pictures_of_one_colour_are_not_alike(tmp_path):
     for number, colour in enumerate(("red", "blue")):
         Image.new("RGB", (20, 20), colour).save(tmp_path / f"{number}.png")
-    looked = [look_at(tmp_path / f"{number}.png") for number in range(2)]
-    assert near_pairs(looked) == (0, [])
+    facts = [look_at(tmp_path / f"{number}.png") for number in range(2)]
+    assert near_pairs(facts) == (0, [])
     assert difference_hash(Image.new("L", (9, 9))) == 0
 
 
@@ -206,8 +204,8 @@ def test_the_sheet_has_six_rows_of_the_chosen_views(own, tmp_path, capsys):
     assert gentle.size == strong.size
     assert gentle.size[1] == HEADINGS + 6 * (look.TILE + 4)
     assert gentle.tobytes() != strong.tobytes()
-    found = find(own, tmp_path / "unpacked")
-    files = [found.root / name for name in found.names if "cut" not in name]
+    listing = find(own, tmp_path / "unpacked")
+    files = [listing.root / name for name in listing.names if "cut" not in name]
     same = views_sheet(files[:2], "none", "none", 32, 32)
     lefts = [same.width - number * (look.TILE + 4) for number in range(look.VIEWS, 0, -1)]
     row = [same.getpixel((left, 60)) for left in (lefts[0] - 6, *(left + 9 for left in lefts))]
@@ -343,7 +341,7 @@ def test_all_images_count_where_the_scale_takes_all(tmp_path):
     [
         ({"train": 115, "test": 13}, 299),  # 3 batches of 32
         ({"train": 103, "validation": 12, "test": 13}, 299),
-        ({"train": 3584, "test": 400}, None),  # 112 batches, 8 epochs of which are enough
+        ({"train": 3584, "test": 400}, None),  # 112 batches; 8 epochs are enough
         ({"train": 3583, "test": 400}, 9),
         ({"train": 100_000, "test": 400}, None),  # scale demo takes 4,000
     ],

@@ -27,14 +27,14 @@ def clone(tmp_path) -> Path:
     return tmp_path
 
 
-def ways_of(folder):
-    """How make is called there: this test may run in a make of its own."""
+def make_options(folder):
+    """Options of a subprocess of make, without the variables of a make that runs this test."""
     outside = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
     return {"cwd": folder, "env": outside, "encoding": "utf-8"}
 
 
 def make(folder, *words):
-    return subprocess.run(["make", *words, "PYTHON=./outside"], capture_output=True, **ways_of(folder))
+    return subprocess.run(["make", *words, "PYTHON=./outside"], capture_output=True, **make_options(folder))
 
 
 @pytest.mark.parametrize(
@@ -88,14 +88,14 @@ def test_repro_runs_where_dvc_s_lock_is_whole_or_there_is_none(clone, lock):
 
 @pytest.mark.parametrize("lock", [b"", b"schema: '2.0'\nstages:\n  pre"])
 def test_a_lock_that_a_killed_dvc_cut_off_is_named_with_the_way_out_before_anything_runs(clone, lock):
-    """DVC writes it in place; its own words are "validation failed", or it runs stages again."""
+    """DVC writes the lock in place. With a cut lock it prints "validation failed", or it runs stages again."""
     done = repro(clone, lock)
     assert done.stderr.startswith("dvc.lock was cut off as DVC wrote it: make restore brings the committed one back")
     assert (done.returncode, (clone / "ran").exists()) == (2, False)
 
 
 def repro(clone, lock):
-    """`make repro` with programs of one line, which write down how they are called."""
+    """Runs `make repro` with programs of one line that record their calls."""
     make(clone, "install")
     script(clone / ".venv/bin/dvc", 'echo "dvc $*, table: $ANNULUS_RESULT" >> ran')
     script(clone / ".venv/bin/python", 'echo "python $*" >> ran')
@@ -122,19 +122,19 @@ def test_one_build_of_faiss_is_installed_and_its_cuda_only_where_a_driver_is(clo
     installed = re.split(r"\n(?=[^ ])", (clone / ".venv/requirements.lock").read_text().rstrip())
     assert set(installed) <= set(pins), "whole, with its hashes"
     left_out = blocks.keys() - {block.partition("==")[0] for block in installed}
-    of_faiss_gpu = {name for name in blocks if name.endswith("-cu12")}
-    for name in of_faiss_gpu:
+    cuda_packages = {name for name in blocks if name.endswith("-cu12")}
+    for name in cuda_packages:
         askers = {word for word in re.findall(r"# +(?:via )?([\w-]+)", blocks[name]) if word != "via"}
-        assert askers <= of_faiss_gpu | {"faiss-gpu"}, "nothing else needs it"
-    assert left_out == ({"faiss-cpu"} if build == "gpu" else {"faiss-gpu", *of_faiss_gpu})
+        assert askers <= cuda_packages | {"faiss-gpu"}, "nothing else needs it"
+    assert left_out == ({"faiss-cpu"} if build == "gpu" else {"faiss-gpu", *cuda_packages})
 
 
 def test_of_two_makes_at_once_one_installs_and_a_later_one_does_nothing(clone):
-    command, ways = ["make", "install", "PYTHON=./outside"], ways_of(clone)
-    makes = [subprocess.Popen(command, stdout=-1, stderr=-1, **ways) for _ in range(2)]
+    command, options = ["make", "install", "PYTHON=./outside"], make_options(clone)
+    makes = [subprocess.Popen(command, stdout=-1, stderr=-1, **options) for _ in range(2)]
     outputs = [make.communicate() for make in makes]
     assert [make.returncode for make in makes] == [0, 0], outputs
     assert sorted(outputs) == [("", ""), ("installing the pinned packages into .venv (several GB, once)\n", "")]
-    assert subprocess.run(command, **ways).returncode == 0
+    assert subprocess.run(command, **options).returncode == 0
     assert (clone / "made").read_text() == "made\n"
     assert len(list(clone.glob(".venv/*-outside"))) == 2

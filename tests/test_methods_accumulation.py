@@ -1,6 +1,6 @@
-"""Gradients of several batches for one optimiser's step, as in a loop of one's own, against plain loops.
+"""Gradients of several batches for one optimiser's step, as in a user's own loop, against plain loops.
 
-Each method is of a network without batch-norm, in double precision, so that a batch's parts give what it gives.
+Each method has a network without batch-norm, in double precision, so that a batch's parts give the batch's gradient.
 """
 
 import method_cases as cases
@@ -15,33 +15,33 @@ from annulus.methods.pirl import PIRL
 
 PARTS, RATE, MOMENTUM, BANK_RATE = 3, 0.5, 0.9, 0.25
 ORDER = torch.randperm(cases.IMAGES, generator=torch.Generator().manual_seed(1))
-# The second step shows five images of the first again, and its keys go on at the queue's start.
+# The second step repeats five images of the first, and its keys wrap round to the queue's start.
 BATCHES = [ORDER[: PARTS * cases.BATCH], ORDER[(PARTS - 1) * cases.BATCH :][: PARTS * cases.BATCH]]
 VIEWS = [cases.views_of(seed=9 + number, batch=len(index)) for number, index in enumerate(BATCHES)]
 
 
-def method_of(name):
+def build_method(name):
     method = cases.method_of(cases.PARAMS[name])
     for queue in getattr(method, "queues", ()):
-        queue.images.fill_(-1)  # of no image yet
+        queue.images.fill_(-1)  # no key of an image yet
     return method
 
 
 def train(method, parts, at_once=True):
-    """Two steps of plain SGD, each of a batch in so many parts; memories are written after each, or at the end."""
+    """Trains two steps of plain SGD with `parts` parts each; memories are written after each part or after the last."""
     optimizer = torch.optim.SGD(method.encoder.parameters(), lr=RATE)
     for index, views in zip(BATCHES, VIEWS, strict=True):
-        rows, kept = torch.arange(len(index)).chunk(parts), []
+        rows, pending = torch.arange(len(index)).chunk(parts), []
         for number, some in enumerate(rows, start=1):
             step = method.loss([view[some] for view in views], index[some])
             (step.estimate.loss / parts).backward()
-            kept.append((index[some], step))
+            pending.append((index[some], step))
             if number == parts:
                 optimizer.step(), optimizer.zero_grad()
             if at_once or number == parts:
-                for one in kept:
-                    method.after_step(*one, follow=number == parts and one is kept[-1])
-                kept.clear()
+                for one in pending:
+                    method.after_step(*one, follow=number == parts and one is pending[-1])
+                pending.clear()
     return method
 
 
@@ -88,27 +88,27 @@ def plain_moco(weight, key_weight, keys):
 
 
 def test_of_ir_weights_and_bank_are_those_of_plain_loops():
-    method = method_of("ir")
+    method = build_method("ir")
     weight, bank = plain_ir(method.encoder.weight.detach().clone(), method.banks[0].rows.clone())
     train(method, PARTS)
     torch.testing.assert_close([method.encoder.weight.detach(), method.banks[0].rows], [weight, bank])
 
 
 def test_of_moco_the_key_encoder_follows_once_a_step_and_the_queue_gets_every_key_in_order():
-    method = method_of("moco")
+    method = build_method("moco")
     start = [each.detach().clone() for each in (method.encoder.weight, method.keys.encoder.weight)]
     weight, key_weight, keys, images = plain_moco(*start, method.queues[0].keys.clone())
     train(method, PARTS)
     [queue], oldest = method.queues, -int(method.queues[0].next)
-    found = [method.encoder.weight.detach(), method.keys.encoder.weight, queue.keys.roll(oldest, dims=0)]
-    torch.testing.assert_close(found, [weight, key_weight, keys])
+    actual = [method.encoder.weight.detach(), method.keys.encoder.weight, queue.keys.roll(oldest, dims=0)]
+    torch.testing.assert_close(actual, [weight, key_weight, keys])
     assert queue.images.roll(oldest).tolist() == images
 
 
 @pytest.mark.parametrize("name", ["ir", "moco"])
 def test_memories_written_at_the_end_alone_make_the_parts_one_large_batch(name):
-    """With all negatives. Written after each part, later ones of a step already see the embeddings of earlier ones."""
-    parts, whole, mixed = (train(method_of(name), *how) for how in [(PARTS, False), (1,), (PARTS, True)])
+    """All columns are negatives. If each part is written at once, later parts see the embeddings of earlier ones."""
+    parts, whole, mixed = (train(build_method(name), *how) for how in [(PARTS, False), (1,), (PARTS, True)])
     for [key, one], other in zip(parts.state_dict().items(), whole.state_dict().values(), strict=True):
         if torch.is_tensor(one) and key != "contrasts.0.generator":
             torch.testing.assert_close(one, other, msg=key)
@@ -116,7 +116,7 @@ def test_memories_written_at_the_end_alone_make_the_parts_one_large_batch(name):
 
 
 def moved(encoder):
-    """The encoder, as after a step of an optimiser: what follows it without being asked shows."""
+    """Changes the encoder like an optimiser's step, so that an unwanted update of the keys shows."""
     with torch.no_grad():
         for weight in encoder.parameters():
             weight += 0.1
@@ -124,7 +124,7 @@ def moved(encoder):
 
 
 def test_of_simo_the_key_encoder_follows_when_asked_alone():
-    method, [index, _], [views, _] = method_of("simo"), BATCHES, VIEWS
+    method, [index, _], [views, _] = build_method("simo"), BATCHES, VIEWS
     slow = method.keys.encoder.weight.clone()
     moved(method.encoder)
     step = method.loss(views, index)

@@ -32,15 +32,15 @@ def test_each_cell_gives_one_patch_from_within_and_their_order_is_any():
     side = patch_side(SIZE)
     assert (side, patch_side(255)) == (5, 64)
     places = torch.stack(torch.meshgrid(*[torch.arange(SIZE).double()] * 2, indexing="ij"))  # a pixel's y and x
-    found = jigsaw(places.expand(500, 2, SIZE, SIZE), seeded(), 500, slice(500))
-    corners = found[:, :, :, 0, 0].long()
-    assert torch.equal(found, corners[..., None, None] + places[:, :side, :side]), "a patch is a piece of the image"
+    patches = jigsaw(places.expand(500, 2, SIZE, SIZE), seeded(), 500, slice(500))
+    corners = patches[:, :, :, 0, 0].long()
+    assert torch.equal(patches, corners[..., None, None] + places[:, :side, :side]), "a patch is a piece of the image"
     cells, within = corners // 7, corners % 7
     numbers = 3 * cells[:, :, 0] + cells[:, :, 1]
     assert torch.equal(numbers.sort(dim=1).values, torch.arange(9).expand(500, 9))
     assert within.unique().tolist() == [0, 1, 2], "a patch leaves a gap to the next cell's"
     counts = torch.stack([(numbers == cell).sum(dim=0) for cell in range(9)])  # of each cell at each place
-    assert 30 < counts.min() <= counts.max() < 84  # 55.6 expected, deviating by 7.0
+    assert 30 < counts.min() <= counts.max() < 84  # 55.6 expected, with a standard deviation of 7.0
 
 
 def test_rows_of_a_batch_have_the_whole_batch_s_patches_and_small_images_are_refused():
@@ -53,14 +53,14 @@ def test_rows_of_a_batch_have_the_whole_batch_s_patches_and_small_images_are_ref
 
 
 class Exact(Encoder):
-    """Its embeddings are of the network's own type."""
+    """Encoder with embeddings in the network's own dtype."""
 
     def embed(self, pooled):
         return F.normalize(self.head(pooled), dim=1)
 
 
 class ExactHead(JigsawHead):
-    """The same."""
+    """Jigsaw head with embeddings in its own dtype."""
 
     def forward(self, pooled):
         return F.normalize(self.all(self.each(pooled).flatten(1)), dim=1)
@@ -73,7 +73,7 @@ SETTINGS = {
 VIEWS = [torch.rand(cases.BATCH, 3, SIZE, SIZE, generator=seeded(seed), dtype=torch.float64) for seed in (3, 4, 5)]
 
 
-def method_of(kind, weight=WEIGHT, sampler="ring", bound="infonce", crop=None):
+def build_method(kind, weight=WEIGHT, sampler="ring", bound="infonce", crop=None):
     encoder = build_encoder(CONFIG, 0)
     encoder.__class__ = Exact
     settings = SETTINGS[kind](jigsaw_weight=weight, jigsaw_crop=crop)
@@ -84,12 +84,12 @@ def method_of(kind, weight=WEIGHT, sampler="ring", bound="infonce", crop=None):
     return method
 
 
-def loss_of(method):
+def compute_loss(method):
     return method.loss(VIEWS, cases.INDEX, cases.PROGRESS).estimate.loss.item()
 
 
-def told(method, queries):
-    """The scores of queries against the method's memory, and what else a contrast is told of them."""
+def contrast_arguments(method, queries):
+    """Arguments of a contrast: scores of queries against the memory, own columns, and for MoCo positives and images."""
     if isinstance(method, PIRL):
         return {"scores": plain_scores(queries, method.banks[0].rows, cases.TEMPERATURE), "self_index": cases.INDEX}
     [queue] = method.queues
@@ -106,18 +106,18 @@ def told(method, queries):
 @pytest.mark.parametrize("kind", SETTINGS)
 @pytest.mark.parametrize(("sampler", "bound"), [("ring", "infonce"), ("uniform", "mlcpc")])
 def test_the_loss_and_its_gradient_are_those_of_plain_loops_over_both_branches(kind, sampler, bound):
-    method = method_of(kind, sampler=sampler, bound=bound)
-    shown = VIEWS[method.views - 1]  # another view than the query and the key
-    patches = jigsaw(shown, torch.Generator().set_state(method.jigsaw.generator.get_state()), cases.BATCH, slice(None))
+    method = build_method(kind, sampler=sampler, bound=bound)
+    view = VIEWS[method.views - 1]  # another view than the query and the key
+    patches = jigsaw(view, torch.Generator().set_state(method.jigsaw.generator.get_state()), cases.BATCH, slice(None))
     [head], encoder, jigsaws = method.jigsaw.heads, method.encoder.eval(), []
-    for of_image in patches:
-        parts = [encoder.pooled(patch[None]) @ head.each.weight.T + head.each.bias for patch in of_image]
+    for image_patches in patches:
+        parts = [encoder.pooled(patch[None]) @ head.each.weight.T + head.each.bias for patch in image_patches]
         jigsaws.append(F.normalize(torch.cat(parts, dim=1) @ head.all.weight.T + head.all.bias, dim=1))
-    contrast, found = method.contrasts[0], []
+    contrast, values = method.contrasts[0], []
     for queries in (encoder(VIEWS[0]), torch.cat(jigsaws)):
-        known = told(method, queries)
-        found.append(plain_of(contrast, cases.PROGRESS, known.pop("scores"), cases.INDEX, **known))
-    losses, bounds, ceilings, _ = zip(*found, strict=True)
+        known = contrast_arguments(method, queries)
+        values.append(plain_of(contrast, cases.PROGRESS, known.pop("scores"), cases.INDEX, **known))
+    losses, bounds, ceilings, _ = zip(*values, strict=True)
     expected = (1 - WEIGHT) * losses[0] + WEIGHT * losses[1], sum(bounds) / 2, sum(ceilings) / 2
     step = method.loss(VIEWS, cases.INDEX, cases.PROGRESS)
     assert_same(step.estimate, expected, head.each.weight, head.all.weight, next(encoder.parameters()))
@@ -127,21 +127,21 @@ def test_the_loss_and_its_gradient_are_those_of_plain_loops_over_both_branches(k
 
 @pytest.mark.parametrize("kind", SETTINGS)
 def test_without_weight_it_has_no_jigsaw_and_the_jigsaw_goes_on_where_a_state_was_saved(kind):
-    plain, first, second = method_of(kind, weight=0.0), method_of(kind), method_of(kind)
-    assert loss_of(plain) == pytest.approx(loss_of(plain), rel=1e-12), "whatever the jigsaw shows"
-    loss_of(first)
+    plain, first, second = build_method(kind, weight=0.0), build_method(kind), build_method(kind)
+    assert compute_loss(plain) == pytest.approx(compute_loss(plain), rel=1e-12), "whatever the jigsaw shows"
+    compute_loss(first)
     second.load_state_dict(first.state_dict())
-    assert loss_of(first.eval()) == pytest.approx(loss_of(second.eval()), rel=1e-12)
+    assert compute_loss(first.eval()) == pytest.approx(compute_loss(second.eval()), rel=1e-12)
 
 
 @pytest.mark.parametrize("kind", SETTINGS)
 def test_the_view_of_the_jigsaw_has_its_own_crop_and_no_colour_or_is_like_the_others(kind):
     views = SETS["infomin"]
     crop = Crop(scale_min=0.6, scale_max=1.0, ratio_min=0.75, ratio_max=1.3333)
-    *others, last = method_of(kind, crop=crop).view_sets(views)
+    *others, last = build_method(kind, crop=crop).view_sets(views)
     assert last == ViewSet(crop=crop, flip=0.5)
-    assert others == [views] * (method_of(kind).views - 1)
-    assert method_of(kind).view_sets(views) == [*others, views]
+    assert others == [views] * (build_method(kind).views - 1)
+    assert build_method(kind).view_sets(views) == [*others, views]
 
 
 def test_a_moco_without_weight_is_moco():
@@ -150,4 +150,4 @@ def test_a_moco_without_weight_is_moco():
     encoder.__class__ = Exact
     moco = cases.method_of(settings, cases.config_of("ring"), encoder)
     moco.keys.encoder.__class__ = Exact
-    assert loss_of(moco) == pytest.approx(loss_of(method_of("moco-jigsaw", weight=0.0)), rel=1e-12)
+    assert compute_loss(moco) == pytest.approx(compute_loss(build_method("moco-jigsaw", weight=0.0)), rel=1e-12)

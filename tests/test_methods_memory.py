@@ -33,13 +33,13 @@ def plain_update(rows, rate, index, embedding):
 
 
 def test_bank_and_queue_start_on_the_unit_sphere_in_every_direction_by_their_generator(generator):
-    for made in (lambda drawn: MemoryBank(2000, 8, 0.5, drawn).rows, lambda drawn: KeyQueue(2000, 8, drawn).keys):
-        rows = made(torch.Generator().manual_seed(1))
+    for build in (lambda random: MemoryBank(2000, 8, 0.5, random).rows, lambda random: KeyQueue(2000, 8, random).keys):
+        rows = build(torch.Generator().manual_seed(1))
         torch.testing.assert_close(rows.norm(dim=1), torch.ones(2000))
-        assert rows.mean(dim=0).abs().max() < 0.05  # four standard deviations of 1 / sqrt(2000 * 8)
+        assert rows.mean(dim=0).abs().max() < 0.05  # six standard deviations of 1 / sqrt(2000 * 8)
         torch.testing.assert_close(rows.T @ rows / 2000, torch.eye(8) / 8, atol=0.02, rtol=0)
-        assert torch.equal(made(torch.Generator().manual_seed(1)), rows)
-        assert not torch.equal(made(generator), rows)
+        assert torch.equal(build(torch.Generator().manual_seed(1)), rows)
+        assert not torch.equal(build(generator), rows)
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.25, 0.9])
@@ -60,7 +60,7 @@ def test_update_equals_the_plain_loop_and_an_embedding_that_is_not_finite_spoils
 
 
 class Largest(TorchDispatchMode):
-    """The most numbers that an operator gives."""
+    """Records the size of the largest tensor that an operator returns."""
 
     count = 0
 
@@ -80,11 +80,11 @@ def test_an_update_makes_nothing_that_grows_with_the_square_of_the_batch(generat
 
 
 def test_embeddings_of_any_precision_are_taken_as_the_rows_are(generator):
-    index, given = torch.tensor([2, 0, 2]), embeddings(3, generator).bfloat16()
+    index, vectors = torch.tensor([2, 0, 2]), embeddings(3, generator).bfloat16()
     rows = []
     for dtype in (torch.bfloat16, torch.float32, torch.float64):
         bank = MemoryBank(3, 4, 0.5, torch.Generator().manual_seed(0))
-        bank.update(index, given.to(dtype))
+        bank.update(index, vectors.to(dtype))
         rows.append(bank.rows)
     assert torch.equal(rows[0], rows[1])
     assert torch.equal(rows[0], rows[2])
@@ -132,7 +132,7 @@ def test_keys_of_mixed_precision_are_taken_without_their_gradient(generator):
 
 @pytest.mark.parametrize("length", [5, 10, 31])
 def test_own_are_the_places_of_all_keys_of_an_image_newest_first_at_every_turn(length, generator):
-    """Epochs of 15 images in batches of 4 that cross their borders: the queue holds none, one or several of one."""
+    """Batches of 4 cross the borders of epochs of 15 images; the queue holds none, one or several keys of an image."""
     most = most_keys(length, epoch_images=15)
     queue, images, held = KeyQueue(length, 4, generator, most), torch.arange(15), set()
     assert (queue.own(images) == -1).all(), "before the first batch no image has a key"
@@ -147,14 +147,14 @@ def test_own_are_the_places_of_all_keys_of_an_image_newest_first_at_every_turn(l
 
 
 def test_a_queue_of_whole_epochs_holds_at_most_so_many_keys_of_an_image():
-    """17 keys: an image is last in one epoch, anywhere in the next of 15, and first in the one after."""
+    """17 keys may hold an image three times: last in one epoch, anywhere in the next of 15, first in the one after."""
     for length, most in ((1, 1), (2, 2), (15, 2), (16, 2), (17, 3), (31, 3), (32, 4)):
         assert most_keys(length, epoch_images=15) == most
 
 
 @pytest.mark.parametrize(("batch", "queue"), [(24, 40), (36, 150), (10, 1)])
 def test_a_loop_that_leaves_out_the_last_batch_or_keeps_it_finds_all_keys_of_an_image(batch, queue, generator):
-    """Of 50 images: an epoch of a DataLoader shows 48, 36 or 50; a batch is longer than no queue."""
+    """An epoch of a DataLoader shows 48, 36 or 50 of 50 images; the queue is at least as long as a batch."""
     network = nn.Sequential(nn.Flatten(), nn.utils.skip_init(nn.Linear, 12, 4))
     method = annulus.MoCo.create(network, images=50, dim=4, queue=max(queue, batch), shuffle_groups=1)
     [held] = method.queues
@@ -176,6 +176,6 @@ def test_more_keys_of_an_image_than_its_queue_was_told_are_refused_and_can_be_to
     assert held.own(torch.tensor([8])).tolist() == [[3, -1]]
     with pytest.raises(InputError, match="more than 2 keys in the queue of 26; give `keys_per_image`"):
         held.own(index)
-    told = annulus.MoCo.create(network, images=50, dim=4, queue=40, shuffle_groups=1, keys_per_image=3)
-    told.queues[0].push(embeddings(4, generator), index)
-    assert told.queues[0].own(index[2:]).tolist() == [[2, 1, 0], [3, -1, -1]]
+    method = annulus.MoCo.create(network, images=50, dim=4, queue=40, shuffle_groups=1, keys_per_image=3)
+    method.queues[0].push(embeddings(4, generator), index)
+    assert method.queues[0].own(index[2:]).tolist() == [[2, 1, 0], [3, -1, -1]]

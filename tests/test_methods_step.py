@@ -1,4 +1,4 @@
-"""Every method, of one network and of a split's two, against plain loops; and what it stores and clusters."""
+"""Every method, with one network and with a split's two, against plain loops; its memories and clusters."""
 
 import logging
 from dataclasses import replace
@@ -27,7 +27,7 @@ def changed(name, **settings):
 
 
 @pytest.mark.parametrize("name", cases.PARAMS)
-@pytest.mark.parametrize(  # what a method may mistake: columns, the own ones, positive, images, progress, draws
+@pytest.mark.parametrize(  # a method may mistake columns, own columns, positive, images, progress, draws
     ("sampler", "neighbours", "bound", "negatives", "progress"),
     [
         ("uniform", "none", "infonce", "all", cases.PROGRESS),
@@ -42,7 +42,7 @@ def changed(name, **settings):
 def test_of_two_networks_value_and_gradients_are_those_of_the_sum_of_plain_losses(
     name, sampler, neighbours, bound, negatives, progress
 ):
-    """CMC, CMCRing, CMCCave, and their like of every method; of one network: test_methods_contrast.py."""
+    """CMC, CMCRing, CMCCave and the same for every method. For one network: test_methods_contrast.py."""
     config = cases.config_of(sampler, neighbours, bound, negatives)
     cases.assert_as_plain(cases.method_of(cases.PARAMS[name], config, cases.GivenPair), progress)
 
@@ -51,8 +51,8 @@ def test_of_two_networks_value_and_gradients_are_those_of_the_sum_of_plain_losse
 def test_views_beyond_those_of_a_method_are_not_read(name):
     views = [*cases.VIEWS[cases.Given]]
     own, more = (
-        cases.method_of(cases.PARAMS[name], cases.config_of("uniform")).loss(seen, cases.INDEX).estimate.loss
-        for seen in (views, [*views, views[0]])
+        cases.method_of(cases.PARAMS[name], cases.config_of("uniform")).loss(shown_views, cases.INDEX).estimate.loss
+        for shown_views in (views, [*views, views[0]])
     )
     assert own == more
 
@@ -64,7 +64,7 @@ CRITICS = ["bilinear", "mlp-1"]
     "params", [*cases.PARAMS.values(), *(replace(cases.PARAMS["ir"], critic=critic) for critic in CRITICS)]
 )
 def test_in_a_loop_under_autocast_networks_compute_in_its_type_and_scores_in_full(params, monkeypatch):
-    """As with Lightning's precision "bf16-mixed": the bits are those of networks that alone are under autocast."""
+    """Lightning's "bf16-mixed" is such a loop. The bits equal a run with autocast around the networks alone."""
     monkeypatch.delenv("ANNULUS_PRECISION", raising=False)
 
     def loss_and_gradients(autocast):
@@ -76,16 +76,16 @@ def test_in_a_loop_under_autocast_networks_compute_in_its_type_and_scores_in_ful
         return torch.cat([loss.view(1), *(each.flatten() for each in torch.autograd.grad(loss, encoder.parameters()))])
 
     with torch.random.fork_rng():
-        found, full = loss_and_gradients(autocast=True), loss_and_gradients(autocast=False)
+        actual, full = loss_and_gradients(autocast=True), loss_and_gradients(autocast=False)
         monkeypatch.setenv("ANNULUS_PRECISION", "bf16")
-        assert torch.equal(found, loss_and_gradients(autocast=False))
-    assert not torch.equal(found, full)
+        assert torch.equal(actual, loss_and_gradients(autocast=False))
+    assert not torch.equal(actual, full)
 
 
 @pytest.mark.parametrize("name", cases.PARAMS)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_a_method_that_is_in_half_precision_as_a_whole_scores_in_full_and_stores(name, dtype):
-    """As with Lightning's precision "bf16-true"."""
+    """Lightning's precision "bf16-true" converts a whole method."""
     with torch.random.fork_rng():
         torch.manual_seed(5)
         network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(6, cases.DIM))
@@ -100,8 +100,8 @@ def test_a_method_that_is_in_half_precision_as_a_whole_scores_in_full_and_stores
     assert method.stored is None or method.stored.isfinite().all()
 
 
-def of_images(name, contrast=None):
-    """A small network in float32, and views of a batch."""
+def small_method(name, contrast=None):
+    """A method with a small network in float32, and views of a batch."""
     with torch.random.fork_rng():
         torch.manual_seed(5)
         network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(6, cases.DIM))
@@ -115,20 +115,20 @@ def loss_and_gradients(method, step):
 
 def test_a_forward_that_accelerate_wraps_in_autocast_computes_in_its_type():
     """accelerate's `prepare` replaces `forward` on the instance by the class's own, under autocast."""
-    method, views = of_images("simclr")
+    method, views = small_method("simclr")
     with torch.autocast("cpu", torch.bfloat16):
         step = method.loss(views)
     expected = loss_and_gradients(method, step)
     full = loss_and_gradients(method, method(views))
     method.forward = MethodType(torch.autocast("cpu", torch.bfloat16)(type(method).forward), method)
-    found = loss_and_gradients(method, method(views))
-    assert all(map(torch.equal, found, expected))
-    assert not torch.equal(found[0], full[0])
+    actual = loss_and_gradients(method, method(views))
+    assert all(map(torch.equal, actual, expected))
+    assert not torch.equal(actual[0], full[0])
 
 
 def test_accelerate_s_own_bf16_is_autocast():
     accelerate = pytest.importorskip("accelerate", reason="accelerate is not installed; pip install accelerate")
-    method, views = of_images("simclr")
+    method, views = small_method("simclr")
     with torch.autocast("cpu", torch.bfloat16):
         expected = method.loss(views).estimate.loss
     with torch.random.fork_rng():
@@ -138,30 +138,31 @@ def test_accelerate_s_own_bf16_is_autocast():
 
 @pytest.mark.parametrize("name", cases.PARAMS)
 def test_a_call_of_a_method_is_its_loss_and_hooks_and_torch_compile_see_it(name):
-    (called, views), (plain, _), seen = of_images(name), of_images(name), []
-    called.register_forward_hook(lambda method, arguments, step: seen.append((arguments, step)))
+    (called, views), (plain, _), calls = small_method(name), small_method(name), []
+    called.register_forward_hook(lambda method, arguments, step: calls.append((arguments, step)))
     arguments = views, cases.INDEX, cases.PROGRESS
     step = called(*arguments)
-    found, expected = loss_and_gradients(called, step), loss_and_gradients(plain, plain.loss(*arguments))
-    assert all(map(torch.equal, found, expected))
-    assert seen == [(arguments, step)]
-    compiled, _ = of_images(name)
+    actual, expected = loss_and_gradients(called, step), loss_and_gradients(plain, plain.loss(*arguments))
+    assert all(map(torch.equal, actual, expected))
+    assert calls == [(arguments, step)]
+    compiled, _ = small_method(name)
     again = loss_and_gradients(compiled, torch.compile(compiled, backend="eager")(*arguments))
     assert all(map(torch.equal, again, expected))
 
 
 @pytest.mark.parametrize("name", ["simclr", "simo"])
 def test_a_method_that_stores_nothing_needs_no_index(name):
-    (without, views), (numbered, _) = of_images(name), of_images(name)
+    (without, views), (numbered, _) = small_method(name), small_method(name)
     step = without.loss(views)
-    found, expected = loss_and_gradients(without, step), loss_and_gradients(numbered, numbered.loss(views, cases.INDEX))
-    assert all(map(torch.equal, found, expected))
+    actual = loss_and_gradients(without, step)
+    expected = loss_and_gradients(numbered, numbered.loss(views, cases.INDEX))
+    assert all(map(torch.equal, actual, expected))
     without.after_step(None, step)
 
 
 @pytest.mark.parametrize("neighbours", ["none", "k"])
 def test_clusters_of_the_training_images_need_an_index(neighbours):
-    method, views = of_images("simclr", cases.config_of("ring" if neighbours == "k" else "outside", neighbours))
+    method, views = small_method("simclr", cases.config_of("ring" if neighbours == "k" else "outside", neighbours))
     method.loss(views, cases.INDEX)
     with pytest.raises(InputError, match="index is a NoneType; give the images' numbers among the training images"):
         method.loss(views)
@@ -172,12 +173,12 @@ def test_a_critic_scores_the_pairs_and_learns():
     queries = plain_embeddings(cases.VIEWS[cases.Given][0], method.encoder.weight)
     scores = method.critics[0](queries, method.banks[0].rows).every(None)[0]
     expected = plain_of(method.contrasts[0], cases.PROGRESS, scores, cases.INDEX, self_index=cases.INDEX)
-    # What the last layer adds to every score alike has no gradient but rounding.
+    # A constant that the last layer adds to every score has no gradient except rounding.
     leaves = [weight for weight in method.critics[0].parameters() if weight.ndim == 2]
     assert_same(method.loss(cases.VIEWS[cases.Given], cases.INDEX, cases.PROGRESS).estimate, expected, *leaves)
 
 
-# --- what is stored -----------------------------------------------------------------------------------
+# --- stored embeddings --------------------------------------------------------------------------------
 
 
 @each_encoder
@@ -236,12 +237,12 @@ def test_memories_and_negatives_of_two_networks_differ(name):
     assert not torch.equal(*(contrast.generator.get_state() for contrast in method.contrasts))
 
 
-# --- clusters, and what is said -----------------------------------------------------------------------
+# --- clusters and warnings ----------------------------------------------------------------------------
 
 
 @each_encoder
 def test_each_network_s_clusters_are_those_of_the_bank_that_it_reads_anew_each_epoch(encoder):
-    """Of the sampler's settings, and of the neighbours' own."""
+    """The sampler's clusters follow its settings, the neighbours' clusters their own."""
     method = cases.method_of(cases.PARAMS["ir"], cases.config_of("outside", "k"), encoder)
     for epoch in (0, 1):
         method.before_epoch(epoch, cases.images_embedded)
@@ -252,22 +253,22 @@ def test_each_network_s_clusters_are_those_of_the_bank_that_it_reads_anew_each_e
 
 
 def test_groups_set_for_the_clusters_are_left_out_of_a_queue_s_negatives(monkeypatch):
-    chosen, draw = [], Cave.draw
+    draws, draw = [], Cave.draw
 
-    def drawn(sampler, scores, *others):
-        chosen.append((scores, draw(sampler, scores, *others)))
-        return chosen[-1][1]
+    def record(sampler, scores, *others):
+        draws.append((scores, draw(sampler, scores, *others)))
+        return draws[-1][1]
 
-    monkeypatch.setattr(Cave, "draw", drawn)
+    monkeypatch.setattr(Cave, "draw", record)
     cave = replace(cases.CAVE, outer=1.0, runs=1)
     method, video = cases.method_of(cases.PARAMS["moco"], cases.config_of(cave)), torch.arange(cases.IMAGES) // 10
-    chosen.clear()  # of the trial on made-up scores
+    draws.clear()  # draws of the trial on made-up scores
     method.contrasts[0].clusters.fill_(-1)  # as before the first epoch
     with pytest.raises(InputError, match=r"Cave or the neighbours need clusters .*; call the method's before_epoch"):
         method.loss(cases.VIEWS[cases.Given], cases.INDEX)
     method.contrasts[0].clusters.copy_(video)
     method.loss(cases.VIEWS[cases.Given], cases.INDEX)
-    [(scores, negatives)] = chosen
+    [(scores, negatives)] = draws
     for image, marked in zip(cases.INDEX, negatives.marked(scores), strict=True):
         other = [bool(of < 0 or video[of] != video[image]) for of in method.queues[0].images]
         left_out = sum(other) - int(marked.sum())
@@ -275,30 +276,30 @@ def test_groups_set_for_the_clusters_are_left_out_of_a_queue_s_negatives(monkeyp
         assert left_out in (0, 1), "of a query without a key in the queue, the ball leaves out the last rank"
 
 
-told = []
+records = []
 
 
 class Asking(Uniform):
-    """Keeps what it is told of the images."""
+    """Records the scores and the clusters of its draws."""
 
     clustering = "images"
 
     def draw(self, scores, self_index, k, generator, progress=1.0, clusters=None):
-        told.append((scores, clusters))
+        records.append((scores, clusters))
         return super().draw(scores, self_index, k, generator)
 
 
 @pytest.mark.parametrize("name", cases.PARAMS)
 def test_a_sampler_that_asks_is_told_the_image_of_each_column_and_of_each_query(name):
     setting = Setting(cases.config_of(Asking()), cases.IMAGES, cases.IMAGES, cases.QUEUE, cases.SEED, cases.CPU)
-    told.clear()  # of the trial on made-up scores
+    records.clear()  # draws of the trial on made-up scores
     params, encoder = cases.PARAMS[name], cases.Given(torch.Generator().manual_seed(2))
     method = params.method(encoder, params, setting).double()
     method.before_epoch(0, cases.images_embedded)  # clusters nothing: each image stays its own
     if name == "moco":
         method.queues[0].images[:9] = torch.tensor([7, 3, 40, -1, 0, 3, 22, 1, -1])
     loss = method.loss(cases.VIEWS[cases.Given], cases.INDEX).estimate.loss
-    [(scores, clusters)] = told
+    [(scores, clusters)] = records
     expected = {
         "ir": torch.arange(cases.IMAGES),
         "moco": torch.tensor([7, 3, 40, -1, 0, 3, 22, 1, -1] + [-1] * (cases.QUEUE - 9)),
@@ -315,12 +316,12 @@ def test_a_sampler_that_asks_is_told_the_image_of_each_column_and_of_each_query(
 
 
 def test_images_are_embedded_for_clusters_and_for_nothing_else():
-    embedded = []
+    calls = []
     for sampler, neighbours, needed in (("ring", "s", 0), ("outside", "none", 1), ("uniform", "k", 1)):
         method = cases.method_of(cases.PARAMS["moco"], cases.config_of(sampler, neighbours))
-        embedded.clear()
-        method.before_epoch(1, lambda: embedded.append(1) or cases.images_embedded())
-        assert len(embedded) == needed
+        calls.clear()
+        method.before_epoch(1, lambda: calls.append(1) or cases.images_embedded())
+        assert len(calls) == needed
 
 
 def test_one_process_has_nobody_to_synchronise_with_and_says_so(caplog):
@@ -328,5 +329,5 @@ def test_one_process_has_nobody_to_synchronise_with_and_says_so(caplog):
         assert cases.method_of(changed("simo", batch_norm="shuffle")).keys.groups == 2
         assert caplog.messages == []
         assert cases.method_of(cases.PARAMS["simo"]).keys.groups is None
-        [said] = caplog.messages
-        assert "batch_norm 'sync' of SiMo has no other process to synchronise with; in one process it is" in said
+        [message] = caplog.messages
+        assert "batch_norm 'sync' of SiMo has no other process to synchronise with; in one process it is" in message

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 
 
 class Own(negatives.Sampler):
-    """A sampler that says with what to weigh the columns, and has no set."""
+    """A sampler that draws columns by weight and has no set."""
 
     def weights(self, scores):
         return (0.5 * scores).softmax(dim=1)
@@ -30,7 +30,7 @@ class Own(negatives.Sampler):
 
 
 class Set(Own):
-    """The same, with all columns for its set."""
+    """The same with all columns as its set."""
 
     def draw(self, scores, self_index, k, generator, progress=1.0, clusters=None):
         if k == "all":
@@ -39,7 +39,7 @@ class Set(Own):
 
 
 class Alike(Set):
-    """A set of all, drawn alike by its weights."""
+    """A set of all columns, drawn uniformly by equal weights."""
 
     def weights(self, scores):
         return torch.ones_like(scores)
@@ -57,7 +57,7 @@ class Apart(Own):
 
 
 class Common(negatives.Sampler):
-    """The same columns for all queries of a batch, but for each query's own."""
+    """The same columns for all queries of a batch, without each query's own."""
 
     def draw(self, scores, self_index, k, generator, progress=1.0, clusters=None):
         if k == "all":
@@ -67,7 +67,7 @@ class Common(negatives.Sampler):
 
 
 class Images(Set):
-    """Of images with an odd number, which a queue's columns say."""
+    """Columns of images with an odd number; `clusters.columns` holds the numbers."""
 
     clustering = "images"
 
@@ -77,7 +77,7 @@ class Images(Set):
 
 
 def drawing(draw):
-    return type("Mine", (Own,), {"draw": lambda self, *asked: draw(*asked)})()
+    return type("Mine", (Own,), {"draw": lambda self, *arguments: draw(*arguments)})()
 
 
 class Plain(negatives.Sampler):
@@ -161,16 +161,16 @@ def test_right_samplers_pass_with_a_set_or_without_whatever_the_caller_has_chose
         ContrastConfig(Own())
 
 
-@pytest.mark.parametrize(("clusters", "labels"), [(5, 5), (4096, 8)])  # more would hold few of so few columns
+@pytest.mark.parametrize(("clusters", "labels"), [(5, 5), (4096, 8)])  # more clusters would hold too few columns
 def test_a_sampler_that_clusters_is_tried_with_the_clusters_of_columns_and_queries_by_its_settings(clusters, labels):
-    asked = []
+    calls = []
 
     class Clustered(Alike):
         clustering = Clustering(clusters=clusters, iterations=1, runs=3)
 
         def draw(self, scores, self_index, k, generator, progress=1.0, clusters=None):
             clusters.check(*scores.shape)
-            asked.append((k, progress))
+            calls.append((k, progress))
             own = clusters.columns[:, self_index]
             assert clusters.columns.shape == (3, scores.shape[1])
             assert clusters.columns.dtype == torch.int32
@@ -179,7 +179,7 @@ def test_a_sampler_that_clusters_is_tried_with_the_clusters_of_columns_and_queri
             return Alike.draw(self, scores, self_index, k, generator)
 
     try_sampler(Clustered(), "all")
-    assert {(8, 0.0), (8, 0.5), (8, 1.0), ("all", 1.0)} <= set(asked)
+    assert {(8, 0.0), (8, 0.5), (8, 1.0), ("all", 1.0)} <= set(calls)
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ class Decoupled(bounds.Loss):
 
 
 class AsBound(bounds.Bound):
-    """A loss's numbers as those of a bound."""
+    """A loss reported as a bound."""
 
     def loss(self, positives, negatives, training=0.0):
         return Decoupled().loss(positives, negatives)
@@ -221,10 +221,10 @@ class Unlimited(bounds.Bound):
 
 
 class Lost(bounds.Bound):
-    """A bound that is no number, of a loss and a ceiling that are."""
+    """A bound of NaN with a finite loss and ceiling."""
 
-    def estimate(self, *asked):
-        return replace(bounds.InfoNCE().estimate(*asked), bound_nats=torch.tensor(torch.nan))
+    def estimate(self, *scores):
+        return replace(bounds.InfoNCE().estimate(*scores), bound_nats=torch.tensor(torch.nan))
 
 
 BOUND_FAULTS = {
@@ -278,20 +278,20 @@ def test_a_bound_that_is_none_by_its_own_numbers_is_refused_where_a_contrast_is_
 
 
 @pytest.mark.parametrize(
-    ("part", "given", "match"),
+    ("part", "value", "match"),
     [
         ("loss", torch.ones(32, requires_grad=True), r"loss of Mine is of shape \(32,\) where .* equal; give a"),
         ("ceiling_nats", torch.ones(32), r"ceiling_nats of Mine is of shape \(32,\) .* a mean over queries"),
         ("ceiling_nats", 2.7, "ceiling_nats of Mine is a float where scores are all equal; give a tensor"),
     ],
 )
-def test_an_estimate_of_which_a_part_is_no_tensor_of_one_number_is_refused(part, given, match):
-    """As of a ceiling without its mean. Such a part is set here afterwards, since tests check types when it is made."""
+def test_an_estimate_of_which_a_part_is_no_tensor_of_one_number_is_refused(part, value, match):
+    """One case is a ceiling without its mean. The part is set afterwards, since tests check types at creation."""
 
-    def estimate(self, *asked):
-        found = bounds.InfoNCE().estimate(*asked)
-        object.__setattr__(found, part, given)
-        return found
+    def estimate(self, *scores):
+        result = bounds.InfoNCE().estimate(*scores)
+        object.__setattr__(result, part, value)
+        return result
 
     with pytest.raises(InputError, match=match):
         try_bound(type("Mine", (bounds.Bound,), {"estimate": estimate})())
@@ -311,22 +311,22 @@ def test_right_bounds_pass_and_a_loss_that_is_none_reports_infonce_of_the_same_s
     for dtype in (torch.bfloat16, torch.float16):
         torch.set_default_dtype(dtype)
         try:
-            try_bound(bounds.InfoNCE(eqco_alpha=100.0 if dtype == torch.bfloat16 else 1000.0))  # by these rounded up
+            try_bound(bounds.InfoNCE(eqco_alpha=100.0 if dtype == torch.bfloat16 else 1000.0))  # rounded up by these
             assert torch.get_default_dtype() == dtype
         finally:
             torch.set_default_dtype(torch.float32)
     positives, others = torch.randn(6, 1, generator=generator), torch.randn(6, 9, generator=generator)
     others[0, 3:] = -torch.inf
     counts = torch.tensor([3] + [9] * 5)
-    found, expected = (
+    actual, expected = (
         one.estimate(positives.clone().requires_grad_(), others.clone().requires_grad_(), 0.5, counts, lambda: None)
         for one in (Decoupled(), bounds.InfoNCE())
     )
-    assert float(found.bound_nats) == pytest.approx(float(expected.bound_nats))
-    assert float(found.ceiling_nats) == pytest.approx(float(expected.ceiling_nats))
-    assert float(found.loss_nats) == pytest.approx(float(Decoupled().loss(positives, others)))
-    assert found.loss.requires_grad
-    assert not found.bound_nats.requires_grad
+    assert float(actual.bound_nats) == pytest.approx(float(expected.bound_nats))
+    assert float(actual.ceiling_nats) == pytest.approx(float(expected.ceiling_nats))
+    assert float(actual.loss_nats) == pytest.approx(float(Decoupled().loss(positives, others)))
+    assert actual.loss.requires_grad
+    assert not actual.bound_nats.requires_grad
 
 
 def spectral(positives, negatives):
@@ -335,7 +335,7 @@ def spectral(positives, negatives):
 
 
 def regularised(positives, negatives):
-    """As Bardes et al. 2022, arXiv:2105.04906: the distance of the two views, and a variance of at least 1."""
+    """Bardes et al. 2022, arXiv:2105.04906: the distance of the two views, and a variance of at least 1."""
     spread = (negatives.var(dim=0) + 1e-4).sqrt()
     return (1 - positives / 10).square().mean() + (1 - spread).relu().mean()
 
@@ -346,7 +346,7 @@ def sigmoid(positives, negatives):
 
 
 def ranking(positives, negatives):
-    """Pairs in order, without a margin: of equal scores it has no slope."""
+    """Ranking loss without a margin: it has no slope at equal scores."""
     return (negatives - positives).relu().mean()
 
 
@@ -392,7 +392,7 @@ def test_a_trial_of_what_draws_from_torch_s_own_random_state_neither_moves_nor_d
             before = torch.get_rng_state()
             try_bound(Learning())
             assert torch.equal(torch.get_rng_state(), before)
-    assert seen[:2] == seen[2:4] == seen[4:]  # it begins twice
+    assert seen[:2] == seen[2:4] == seen[4:]  # a trial begins it twice
 
 
 def test_all_choices_of_params_yaml_pass_and_one_that_fails_is_named_by_its_keys(monkeypatch):
@@ -409,10 +409,10 @@ def test_all_choices_of_params_yaml_pass_and_one_that_fails_is_named_by_its_keys
 
 
 def test_choices_that_have_passed_are_tried_again_where_a_class_or_a_value_differs(monkeypatch):
-    """A section with a list, which has no hash, too."""
+    """One section has a list, which has no hash."""
     tried = []
     monkeypatch.setattr(all_params, "_passed", set())
-    monkeypatch.setattr(all_params, "ContrastConfig", lambda *chosen: tried.append(chosen[0]))
+    monkeypatch.setattr(all_params, "ContrastConfig", lambda *arguments: tried.append(arguments[0]))
     params = load({"sampler": "uniform"})
     listed = make_dataclass("Uniform", [("shares", list[float])], bases=(Section,), frozen=True)
     choices = [Uniform(), listed([0.5]), listed([0.5]), listed([0.7]), Ring(inner=0.1, outer=0.5), Uniform()]

@@ -1,4 +1,4 @@
-"""Moving digits: their motion, what two views share, the loss in plain loops, read-outs, and what is refused."""
+"""Moving digits: their motion, the factors that two views share, the loss in plain loops, read-outs, refusals."""
 
 import copy
 import itertools
@@ -75,13 +75,13 @@ def test_a_frame_is_white_ink_at_its_place_on_the_crop_of_its_ground(generator):
     grounds = torch.randint(0, 256, (4, 3, 9, 9), generator=generator, dtype=torch.uint8)
     places = torch.tensor([[0, 0], [4, 4], [1, 3]])
     scenes = Scenes(torch.tensor([4, 0, 4]), torch.tensor([3, 1, 0]), places, torch.tensor([[2, 0], [0, 2], [1, 1]]))
-    found = draw_scenes(scenes, digits, grounds, 7)
+    frames = draw_scenes(scenes, digits, grounds, 7)
     for n, channel, y, x in itertools.product(range(3), range(3), range(7), range(7)):
         pixel = grounds[scenes.ground[n], channel, scenes.crop[n, 0] + y, scenes.crop[n, 1] + x].item() / 255
         (top, left), ink = places[n].tolist(), 0.0
         if top <= y < top + 3 and left <= x < left + 3:
             ink = digits[scenes.digit[n], y - top, x - left].item() / 255
-        assert found[n, channel, y, x].item() == pytest.approx(pixel + (1 - pixel) * ink, abs=1e-6)
+        assert frames[n, channel, y, x].item() == pytest.approx(pixel + (1 - pixel) * ink, abs=1e-6)
 
 
 @pytest.mark.parametrize("shared", [set(some) for n in range(4) for some in itertools.combinations(FACTORS, n)])
@@ -98,7 +98,7 @@ def test_views_share_exactly_the_stated_factors(worlds, shared):
         "digit": 1 / 10,
         "background": 1 / 30,
         "position": 1 / 64,
-    }  # corners are rounded: those at the rim are rarer
+    }  # corners are rounded: corners at the rim are rarer
     for factor, each in same.items():
         if factor in shared:
             assert each.all()
@@ -147,8 +147,8 @@ def test_a_ground_shows_the_hue_and_the_pattern_of_its_class():
     images = images.float()
     patterns = [CLASSES[label].partition("-") for label in labels.tolist()]
     for hue, channel in (("red", 0), ("green", 1), ("blue", 2)):
-        of_hue = images[[place for place, (name, *_) in enumerate(patterns) if name == hue]].mean(dim=(0, 2, 3))
-        assert of_hue.argmax() == channel
+        colour = images[[place for place, (name, *_) in enumerate(patterns) if name == hue]].mean(dim=(0, 2, 3))
+        assert colour.argmax() == channel
     across, down = (images.diff(dim=way).abs().mean(dim=(1, 2, 3)) for way in (3, 2))
     upright = torch.tensor([name == "upright" for *_, name in patterns])
     assert (across / down)[upright].median() > 2 > (across / down)[~upright].median()
@@ -156,7 +156,7 @@ def test_a_ground_shows_the_hue_and_the_pattern_of_its_class():
 
 def test_a_strip_has_the_video_and_below_it_target_frames_and_second_views_column_by_column(worlds, monkeypatch):
     rows = []
-    monkeypatch.setattr(film_strips, "sheet", lambda given: rows.extend(given) or Image.new("L", (1, 1)))
+    monkeypatch.setattr(film_strips, "sheet", lambda added: rows.extend(added) or Image.new("L", (1, 1)))
     film_strips.film_strips(worlds[0], [["digit"], ["digit", "position"]], 0)
     names = [
         "a video: frames 1 to 3",
@@ -170,8 +170,8 @@ def test_a_strip_has_the_video_and_below_it_target_frames_and_second_views_colum
     expected += [worlds[0].pixels(pair.target), worlds[0].pixels(pair.second)]
     for (_, pictures), frames in zip(rows[:3], expected, strict=True):
         for picture, frame in zip(pictures, frames, strict=True):
-            shown = torch.tensor(np.asarray(picture)[::2, ::2]).permute(2, 0, 1)
-            torch.testing.assert_close(shown / 255, frame, atol=0.002, rtol=0)
+            pixels = torch.tensor(np.asarray(picture)[::2, ::2]).permute(2, 0, 1)
+            torch.testing.assert_close(pixels / 255, frame, atol=0.002, rtol=0)
 
 
 def test_the_loss_is_that_of_each_video_finding_its_image(generator):
@@ -187,14 +187,14 @@ def test_the_loss_is_that_of_each_video_finding_its_image(generator):
 def test_a_video_s_embedding_is_the_lstm_s_last_output_over_its_own_frames():
     views = build_views(3).eval()
     frames = torch.rand(6, 3, 16, 16, generator=named(0, "frames"))
-    found = views.embed_videos(frames, 3)
-    assert found.shape == (2, 64)
+    embeddings = views.embed_videos(frames, 3)
+    assert embeddings.shape == (2, 64)
     for video in (0, 1):
         features = views.image(frames[3 * video : 3 * video + 3])
         assert features.shape == (3, 64)
         _, (last, _) = views.video(features[None])
-        torch.testing.assert_close(found[video], last[0, 0])
-    brighter = [views.train().image(seen) for seen in (frames, frames / 2 + 0.5)]
+        torch.testing.assert_close(embeddings[video], last[0, 0])
+    brighter = [views.train().image(images) for images in (frames, frames / 2 + 0.5)]
     torch.testing.assert_close(*brighter, atol=0.01, rtol=0, msg="pixels have mean 0, so that their level is no border")
     layers = [module for module in views.image if isinstance(module, torch.nn.Conv2d)]
     assert views.image[0].weight is None
@@ -208,7 +208,7 @@ def test_a_video_s_embedding_is_the_lstm_s_last_output_over_its_own_frames():
 
 
 def test_training_repeats_itself_and_another_seed_sharing_temperature_or_optimiser_does_not(worlds):
-    found = {}
+    results = {}
     soft, adam = replace(TRAINING, temperature=1.0), replace(TRAINING, momentum=None)
     for name, shared, seed, params in (
         ("one", ["digit"], 0, TRAINING),
@@ -219,15 +219,15 @@ def test_training_repeats_itself_and_another_seed_sharing_temperature_or_optimis
         ("optimiser", ["digit"], 0, adam),
     ):
         views, loss = train_views(worlds[0], params, shared, seed)
-        found[name] = torch.cat([weight.flatten() for weight in views.state_dict().values()]), loss
-    assert torch.equal(found["one"][0], found["again"][0])
+        results[name] = torch.cat([weight.flatten() for weight in views.state_dict().values()]), loss
+    assert torch.equal(results["one"][0], results["again"][0])
     for name in ("seed", "sharing", "temperature", "optimiser"):
-        assert not torch.equal(found["one"][0], found[name][0])
-        assert found[name][1] != found["one"][1]
+        assert not torch.equal(results["one"][0], results[name][0])
+        assert results[name][1] != results["one"][1]
 
 
 def test_a_training_whose_loss_or_weight_is_no_longer_finite_ends_with_its_rate():
-    """argmax of NaN is a class, whose error would be a result."""
+    """argmax of NaN is a class, and its error would pass for a result."""
     ends = iter([0.0, 0.0, 0.0, torch.nan])
     for loss in (
         lambda weight: weight.sum() * torch.nan,
@@ -241,7 +241,7 @@ def test_a_training_whose_loss_or_weight_is_no_longer_finite_ends_with_its_rate(
 
 
 def test_the_rate_falls_along_half_a_cosine_and_the_loss_is_the_mean_of_the_last_epoch():
-    """Losses of 1, 2, 3 and 4, whose gradient is 1, in two epochs of two steps."""
+    """The losses are 1, 2, 3 and 4 with a gradient of 1, in two epochs of two steps."""
     network, values = nn.utils.skip_init(nn.Linear, 1, 1, bias=False), iter((1.0, 2.0, 3.0, 4.0))
     nn.init.zeros_(network.weight)
     params = replace(TRAINING, epochs=2, momentum=0.0)
@@ -261,8 +261,8 @@ def test_a_head_finds_what_lies_in_the_features_and_nothing_elsewhere(generator)
     head = fit_head(features, places, FactorTask("position", 2), 1e-6)
     assert FactorTask("position", 2).errors(head(features), places).max() < 0.01
     labels = (features[:, 2] > 0).long()
-    seen, hidden = features[:, :3], features[:, 3:]
-    for inputs, expected in ((seen, pytest.approx(0, abs=0.01)), (hidden, pytest.approx(0.5, abs=0.05))):
+    visible, hidden = features[:, :3], features[:, 3:]
+    for inputs, expected in ((visible, pytest.approx(0, abs=0.01)), (hidden, pytest.approx(0.5, abs=0.05))):
         head = fit_head(inputs, labels, FactorTask("digit", 2), 1e-4)
         assert FactorTask("digit", 2).errors(head(inputs), labels).mean().item() == expected
 
@@ -279,48 +279,49 @@ def test_heads_see_features_less_the_mean_and_over_the_one_spread_of_those_they_
     worlds, generator, monkeypatch
 ):
     frames, test = Frames.drawn(worlds[0], 60, 0, "train"), Frames.drawn(worlds[1], 40, 0, "test")
-    features, unseen, seen = 3 * torch.randn(60, 5, generator=generator) + 2, torch.rand(40, 5, generator=generator), []
+    features, unseen = 3 * torch.randn(60, 5, generator=generator) + 2, torch.rand(40, 5, generator=generator)
+    inputs = []
 
-    def fitted(shown, truth, task, decay):
-        seen.append(shown)
-        return lambda shown: seen.append(shown) or torch.zeros(len(shown), task.outputs)
+    def record(batch, truth, task, decay):
+        inputs.append(batch)
+        return lambda batch: inputs.append(batch) or torch.zeros(len(batch), task.outputs)
 
     monkeypatch.setattr(Frames, "through", lambda self, _: features if self is frames else unseen)
-    monkeypatch.setattr(digit_readouts, "fit_head", fitted)
+    monkeypatch.setattr(digit_readouts, "fit_head", record)
     read_out(nn.Identity(), frames, test, TRAINING)
     spread = (features - features.mean(dim=0)).square().mean() ** 0.5
-    for shown, expected in zip(seen, [features, unseen] * 3, strict=True):
-        torch.testing.assert_close(shown, (expected - features.mean(dim=0)) / spread)
+    for batch, expected in zip(inputs, [features, unseen] * 3, strict=True):
+        torch.testing.assert_close(batch, (expected - features.mean(dim=0)) / spread)
 
 
 def test_errors_are_of_unseen_frames_and_a_supervised_network_is_asked_its_own_task(worlds):
     train, unseen = worlds
     frames, test = Frames.drawn(train, 60, 0, "train"), Frames.drawn(unseen, 40, 0, "test")
-    found = read_out(build_views(0).image, frames, test, TRAINING)
-    assert {name: len(errors) for name, errors in found.items()} == dict.fromkeys(FACTORS, 40)
-    assert set(found["digit"].tolist()) == set(found["background"].tolist()) == {0.0, 1.0}
-    assert found["position"].max() <= 2 * 8 * math.sqrt(2)
+    errors_by_factor = read_out(build_views(0).image, frames, test, TRAINING)
+    assert {name: len(errors) for name, errors in errors_by_factor.items()} == dict.fromkeys(FACTORS, 40)
+    assert set(errors_by_factor["digit"].tolist()) == set(errors_by_factor["background"].tolist()) == {0.0, 1.0}
+    assert errors_by_factor["position"].max() <= 2 * 8 * math.sqrt(2)
     assert factor_tasks(train) == [FactorTask("digit", 10), FactorTask("background", 10), FactorTask("position", 2)]
     network = train_supervised(train, TRAINING, FactorTask("background", 10), 0)
     assert test.through(network).shape == (40, 10)
     fresh = build_views(derive(0, "weights")).image
-    pairs_of = zip(network[0].parameters(), fresh.parameters(), strict=True)
-    assert not any(torch.equal(*pair) for pair in pairs_of if pair[0].ndim > 1), (
+    weight_pairs = zip(network[0].parameters(), fresh.parameters(), strict=True)
+    assert not any(torch.equal(*pair) for pair in weight_pairs if pair[0].ndim > 1), (
         "the backbone learns, not the head alone"
     )
 
 
 @pytest.mark.parametrize("task", [FactorTask("digit", 10), FactorTask("background", 10), FactorTask("position", 2)])
 def test_a_supervised_network_learns_the_truth_of_the_frames_that_it_sees(task, worlds, monkeypatch):
-    asked = []
-    monkeypatch.setattr(digit_training, "fit", lambda network, loss, *_: asked.append(loss))
+    losses = []
+    monkeypatch.setattr(digit_training, "fit", lambda network, loss, *_: losses.append(loss))
     network, scenes = train_supervised(worlds[0], TRAINING, task, 0), worlds[0].scenes(4, named(0, "frames"))
     expected = task.loss(network(worlds[0].pixels(scenes)), task.truth(worlds[0], scenes))
-    torch.testing.assert_close(asked[0](named(0, "frames")), expected)
+    torch.testing.assert_close(losses[0](named(0, "frames")), expected)
 
 
 def test_a_frame_is_read_out_by_itself_and_a_read_out_leaves_the_network_as_it_is(worlds):
-    """In evaluation: batch normalisation by its running statistics, which stay."""
+    """A read-out uses evaluation mode: batch-norm applies its running statistics and keeps them."""
     network, frames = build_views(0).train(), Frames.drawn(worlds[0], 6, 0, "train")
     for layer in network.modules():
         if isinstance(layer, nn.BatchNorm2d):
@@ -335,19 +336,19 @@ def test_a_frame_is_read_out_by_itself_and_a_read_out_leaves_the_network_as_it_i
 def test_rows_are_means_over_seeds_and_frames_and_pairs_take_differences_frame_by_frame():
     digit = {0: [1.0, 0.0, 1.0, 1.0], 1: [1.0, 0.0, 0.0, 1.0]}
     both = {0: [0.0, 0.0, 1.0, 1.0], 1: [0.0, 0.0, 0.0, 1.0]}
-    found = {
+    errors_of_sharings = {
         name: {
             seed: dict.fromkeys(("digit", "background"), torch.tensor(errors))
             | {"position": torch.tensor(errors) * 3, "loss_nats": 1.0 + seed}
-            for seed, errors in of_seeds.items()
+            for seed, errors in seed_errors.items()
         }
-        for name, of_seeds in (("digit", digit), ("digit + position", both))
+        for name, seed_errors in (("digit", digit), ("digit + position", both))
     }
-    first, second = rows(found, TRAINING)
+    first, second = rows(errors_of_sharings, TRAINING)
     assert (first["sharing"], first["digit_error_percent"], first["position_error_pixels"]) == ("digit", 62.5, 1.875)
     assert (first["digit_error_seed0_percent"], first["position_error_seed1_pixels"]) == (75.0, 1.5)
     assert second["bound_nats"] == pytest.approx(math.log(4) - 1.5)
-    (pair,) = pairs(found, TRAINING)
+    (pair,) = pairs(errors_of_sharings, TRAINING)
     assert (pair["sharing"], pair["over"], pair["digit_gain_percent"]) == ("digit + position", "digit", -25.0)
     assert [pair[f"{task}_verdict"].split()[-1] for task in FACTORS] == ["points)", "points)", "pixels)"]
     table = np.array([[-1, 0, 0, 0], [-1, 0, 0, 0]])
@@ -355,27 +356,27 @@ def test_rows_are_means_over_seeds_and_frames_and_pairs_take_differences_frame_b
 
 
 def test_a_sharing_with_smaller_errors_is_better():
-    found = {
+    sharings = {
         name: {seed: dict.fromkeys(FACTORS, torch.full((4,), error)) for seed in (0, 1)}
         for name, error in (("digit", 1.0), ("digit + position", 0.0))
     }
-    (pair,) = pairs(found, TRAINING)
+    (pair,) = pairs(sharings, TRAINING)
     assert {pair[f"{task}_verdict"] for task in FACTORS} == {"better"}
 
 
 def test_all_seeds_are_tested_on_the_same_unseen_frames_and_each_learns_from_its_own(worlds, tmp_path, monkeypatch):
-    path, asked = tmp_path / "images.safetensors", []
+    path, calls = tmp_path / "images.safetensors", []
     save_images(path, tuple(world.images for world in worlds))
     run = {"world": plain(WORLD), "training": plain(TRAINING), "images": str(path), "test_seed": 3}
-    monkeypatch.setattr(digit_rows, "read_out", lambda *given: asked.append(given[:3]) or {})
+    monkeypatch.setattr(digit_rows, "read_out", lambda *arguments: calls.append(arguments[:3]) or {})
     for seed in (3, 4):
         evaluate_sharing(run, ("untrained", seed))
-    for (image, frames, test), seed in zip(asked, (3, 4), strict=True):
+    for (image, frames, test), seed in zip(calls, (3, 4), strict=True):
         assert torch.equal(image[1].weight, build_views(derive(seed, "weights")).image[1].weight)
         drawn = (Frames.drawn(worlds[0], 60, seed, "read-out frames"), Frames.drawn(worlds[1], 40, 3, "test frames"))
-        for found, expected in zip((frames, test), drawn, strict=True):
-            assert all(map(torch.equal, found.scenes, expected.scenes))
-            assert torch.equal(found.world.images.digits, expected.world.images.digits)
+        for frame, expected in zip((frames, test), drawn, strict=True):
+            assert all(map(torch.equal, frame.scenes, expected.scenes))
+            assert torch.equal(frame.world.images.digits, expected.world.images.digits)
 
 
 def folder(root, size=28, classes=("0", "1"), splits=("train", "test")):
@@ -424,7 +425,7 @@ def test_a_folder_without_images_of_classes_is_refused(tmp_path):
 
 
 def test_a_size_or_a_factor_that_cannot_be_is_refused():
-    for model, given, changes, sentence in (
+    for model, base, changes, sentence in (
         (WorldParams, WORLD, {"digit": 16}, "digit: 16 px on a canvas of 16 px cannot move; take a smaller digit"),
         (WorldParams, WORLD, {"ground": 15}, "ground: 15 px, of which a frame crops 16 px; take ground at least"),
         (
@@ -443,7 +444,7 @@ def test_a_size_or_a_factor_that_cannot_be_is_refused():
         (DigitsTrainingParams, TRAINING, {"videos": 3}, "videos: 3 fill no batch of 4; take more videos"),
     ):
         with pytest.raises(ValueError, match=sentence):
-            filled(model, plain(given) | changes)
+            filled(model, plain(base) | changes)
     filled(DigitsTrainingParams, plain(TRAINING) | {"videos": 4})
     filled(WorldParams, plain(WORLD) | {"train_grounds": 10, "ground": 16, "digit": 15})
     filled(WorldParams, plain(WORLD) | {"train_grounds": 9, "grounds": "photos"})

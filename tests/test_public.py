@@ -1,4 +1,4 @@
-"""The public interface: what other programs may import, and what doing so may not require."""
+"""The public interface: names, documentation, examples, error sentences, and imports without heavy modules."""
 
 import ast
 import doctest
@@ -29,29 +29,29 @@ NAMES = [f"{module}.{name}" for module in OURS for name in import_module(module)
 
 
 def find(name):
-    found = annulus
+    value = annulus
     for part in name.split(".")[1:]:
-        found = getattr(found, part)
-    return found
+        value = getattr(value, part)
+    return value
 
 
 def functions(name):
-    """The function of that name, or a class's public methods and what makes an instance."""
-    found = find(name)
-    if not inspect.isclass(found):
-        return [found]
-    own = [member for key, member in vars(found).items() if not key.startswith("_") and inspect.isfunction(member)]
-    return [*filter(inspect.isfunction, [found.__init__]), *own]
+    """The function of that name, or a class's public methods and `__init__`."""
+    value = find(name)
+    if not inspect.isclass(value):
+        return [value]
+    own = [member for key, member in vars(value).items() if not key.startswith("_") and inspect.isfunction(member)]
+    return [*filter(inspect.isfunction, [value.__init__]), *own]
 
 
 def docstrings(name):
-    """Of a function; of a class, and of what is public in it."""
-    found = find(name)
-    if isinstance(found, Mapping):
+    """Docstrings of a function, or of a class and its public members, by member."""
+    value = find(name)
+    if isinstance(value, Mapping):
         return {}
-    members = vars(found).items() if inspect.isclass(found) else ()
-    public = {key: getattr(found, key) for key, _ in members if key == "__init__" or not key.startswith("_")}
-    return {key: one.__doc__ for key, one in {"": found, **public}.items() if isinstance(one.__doc__, str)}
+    members = vars(value).items() if inspect.isclass(value) else ()
+    public = {key: getattr(value, key) for key, _ in members if key == "__init__" or not key.startswith("_")}
+    return {key: one.__doc__ for key, one in {"": value, **public}.items() if isinstance(one.__doc__, str)}
 
 
 def test_the_page_lists_the_public_names():
@@ -72,9 +72,9 @@ def test_the_examples_in_the_docstrings_run(module):
         assert module == "annulus.views" or any(">>>" in text for text in texts.values()), f"{name} has no example"
         for key, text in texts.items():
             globs = {"annulus": annulus, "torch": torch, "nn": torch.nn}
-            said = io.StringIO()
-            failed, _ = runner.run(parser.get_doctest(text, globs, f"{name}.{key}", None, 0), out=said.write)
-            assert failed == 0, said.getvalue()
+            printed = io.StringIO()
+            failed, _ = runner.run(parser.get_doctest(text, globs, f"{name}.{key}", None, 0), out=printed.write)
+            assert failed == 0, printed.getvalue()
 
 
 def test_a_public_name_is_documented_and_typed():
@@ -90,7 +90,7 @@ def test_a_public_name_is_documented_and_typed():
             assert function.__name__ == "__init__" or inspect.getdoc(function), f"{called} has no docstring"
 
 
-# Of the rooms of public names, what only the pipeline and `annulus export` call.
+# Files of the public rooms that only the pipeline and `annulus export` call.
 NOT_CALLED_BY_A_LOOP = {
     "encoders/libraries.py",
     "encoders/rebuilt.py",
@@ -100,33 +100,33 @@ NOT_CALLED_BY_A_LOOP = {
     "views/splits.py",
 }
 KEY = r"\b(scales|datasets|methods|samplers|neighbour_sets|view_sets|linear|knn)\.[\w.]+"
-OF_A_FILE = re.compile(rf"params\.yaml|{KEY}|\bnull\b|-S |dvc|stage")
+FILE_KEY = re.compile(rf"params\.yaml|{KEY}|\bnull\b|-S |dvc|stage")
 
 
 def sentences(path):
-    """Texts of a file that are no docstring, without what they say to those in a checkout."""
+    """Line and text of the strings in calls, returns and assignments, without hints for users of a checkout."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Call | ast.Return | ast.Assign)]
     texts = [part for node in nodes for part in ast.walk(node) if isinstance(part, ast.Constant | ast.JoinedStr)]
     for text in texts:
         parts = text.values if isinstance(text, ast.JoinedStr) else [text]
-        said = "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in parts)
-        yield text.lineno, re.sub(r"\(in a checkout of annulus[^)]*\)", "", said)
+        sentence = "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in parts)
+        yield text.lineno, re.sub(r"\(in a checkout of annulus[^)]*\)", "", sentence)
 
 
 def test_a_sentence_of_the_library_names_arguments_and_no_keys_of_a_file():
-    """Whoever has a loop of one's own has no params.yaml; an argument's name is the last word of its key."""
+    """A user's own loop has no params.yaml. An argument's name is the last word of its key."""
     library = ROOT / "src/annulus"
     files = {path.relative_to(library).as_posix(): path for room in ROOMS for path in (library / room).glob("*.py")}
     assert files.keys() >= NOT_CALLED_BY_A_LOOP
-    found = [
-        f"{name}:{line}: {said}"
+    faults = [
+        f"{name}:{line}: {sentence}"
         for name, path in sorted(files.items())
         if name not in NOT_CALLED_BY_A_LOOP
-        for line, said in sentences(path)
-        if " " in said and OF_A_FILE.search(said)
+        for line, sentence in sentences(path)
+        if " " in sentence and FILE_KEY.search(sentence)
     ]
-    assert not found, "\n".join(found)
+    assert not faults, "\n".join(faults)
 
 
 def run_python(python, code, *arguments):
@@ -151,7 +151,7 @@ def test_a_mistake_in_a_public_function_is_a_sentence():
         annulus.load_encoder("nowhere.safetensors")
 
 
-# What each says, and the call: without the tests' own checks of types and shapes.
+# The start of each message, and the call. The calls run without the tests' own checks of types and shapes.
 MISTAKES = """
 scores of shape (40,) and torch.float32: give         | ring(scores[0], own, 0.1, 0.5, 4, random)
 scores of shape (2, 40) and torch.int32: give         | ring(scores.int(), own, 0.1, 0.5, 4, random)
@@ -352,7 +352,7 @@ images of 9 x 12 pixels: give a jigsaw square views   | jigsaw(torch.rand(2, 3, 
 1.0                                                   | annulus.views.FrequencySplit(1).sigma
 validation_percent None: adaptive annealing by epochs | AdaptiveEpochAnnealing(0.1, 3).begin().after_epoch(None)
 """
-SAID = """
+PROGRAM = """
 import sys
 import numpy
 import torch
@@ -400,9 +400,9 @@ for call in sys.argv[1:]:
 
 def test_a_wrong_shape_or_type_is_a_sentence_too():
     sentences, calls = zip(*(line.split("|") for line in MISTAKES.strip().splitlines()), strict=True)
-    printed = run_python(warm.folder() / "python", SAID, *map(str.strip, calls))
-    for sentence, said in zip(sentences, printed.splitlines(), strict=True):
-        assert said.startswith(sentence.strip()), said
+    printed = run_python(warm.folder() / "python", PROGRAM, *map(str.strip, calls))
+    for sentence, message in zip(sentences, printed.splitlines(), strict=True):
+        assert message.startswith(sentence.strip()), message
 
 
 def test_bounds_pass_nan_on_and_samplers_leave_it_to_the_library_s_own_loop():
@@ -420,7 +420,7 @@ def test_bounds_pass_nan_on_and_samplers_leave_it_to_the_library_s_own_loop():
 
 
 def test_a_function_is_not_hidden_by_its_module_and_importing_a_probe_loads_no_networks():
-    """`annulus.bounds.infonce` names both; whoever imports the module must not turn the function into it."""
+    """`annulus.bounds.infonce` names both. An import of the module must not replace the function by it."""
     code = (
         "import sys, annulus.evals.knn, annulus_lab.report.papers.metrics; "
         "print([name for name in sys.modules if name.startswith(('torchvision', 'annulus.encoders.encoder'))]); "
@@ -436,10 +436,10 @@ LATE = [annulus, annulus.encoders, annulus.evals, annulus.views]
 def test_a_table_of_public_names_has_each_name_once_with_the_file_that_defines_it(module):
     """Type checkers read the same table."""
     lines = Path(module.__file__).with_suffix(".pyi").read_text(encoding="utf-8").split("\n\n")[0].splitlines()
-    found = {name: getattr(module, name) for name in module.__all__}
+    values = {name: getattr(module, name) for name in module.__all__}
     homes = {
         name: "annulus" if name in ROOMS else getattr(one, "__module__", "annulus.views.sets")
-        for name, one in found.items()
+        for name, one in values.items()
     }
     assert sorted(lines) == sorted(f"from {home} import {name} as {name}" for name, home in homes.items())
     assert {*module.__all__} <= {*dir(module)}
@@ -456,7 +456,7 @@ annulus.MoCo.create(torch.nn.Flatten(), images=100, dim=16, tau=0.2)  # call-arg
 loss: float = annulus.bounds.infonce(scores, scores)  # assignment
 annulus.KnnSettings(k=20, temperature=0.07, layer="last")  # arg-type
 """
-# Modules that torch imports and no type of a program here comes from: they are half of what mypy would read.
+# Modules that torch imports and whose types no program here uses. They are half of the files that mypy would read.
 UNREAD = """
 [mypy]
 [mypy-torch._inductor.*,torch._dynamo.*,torch._functorch.*,torch._export.*,torch._higher_order_ops.*,torch.ao.*]
@@ -478,14 +478,14 @@ def test_a_type_checker_finds_the_mistakes_of_a_program_and_nothing_else(tmp_pat
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     command = [sys.executable, "-m", "mypy", *arguments, EXAMPLES / "typed_user.py", mistakes]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path)
-    said = [line for line in done.stdout.splitlines() if " error: " in line]
+    errors = [line for line in done.stdout.splitlines() if " error: " in line]
     expected = [
         (number, line.rpartition("# ")[2])
         for number, line in enumerate(mistakes.read_text().splitlines(), 1)
         if "  # " in line
     ]
-    found = [re.match(r"mistakes\.py:(\d+): error: .*\[([\w-]+)\]$", line) for line in said]
-    assert [each and (int(each[1]), each[2]) for each in found] == expected, done.stdout + done.stderr
+    matches = [re.match(r"mistakes\.py:(\d+): error: .*\[([\w-]+)\]$", line) for line in errors]
+    assert [each and (int(each[1]), each[2]) for each in matches] == expected, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)

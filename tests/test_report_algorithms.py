@@ -1,4 +1,4 @@
-"""Algorithms in words, from the settings of their rows: beside a name in tables, at it in figures."""
+"""Algorithms in words, from the settings of their rows: a column in tables, tooltips in figures."""
 
 import csv
 import shutil
@@ -94,7 +94,7 @@ def test_a_table_has_a_column_of_words_where_a_row_has_some():
 
 def test_a_label_has_its_tooltip_and_a_longer_one_that_ends_alike_has_not():
     drawing = "<svg><text x='1'>RING</text><text>BALL+RING</text><text>a &lt; b &amp; c</text></svg>"
-    made = with_tooltips(drawing, {"RING": "rows < 10 %", "a < b & c": "own & other", "absent": "nowhere"})
-    texts = ElementTree.fromstring(made).findall("text")
+    svg = with_tooltips(drawing, {"RING": "rows < 10 %", "a < b & c": "own & other", "absent": "nowhere"})
+    texts = ElementTree.fromstring(svg).findall("text")
     assert [text.text for text in texts] == ["RING", "BALL+RING", "a < b & c"]
     assert [text.findtext("title") for text in texts] == ["rows < 10 %", None, "own & other"]

@@ -14,18 +14,18 @@ from stated import stated_params
 
 from annulus_lab.pipeline.projects import metrics_path
 from annulus_lab.report.claims import rules, truth
-from annulus_lab.report.claims import verdicts as decided
+from annulus_lab.report.claims import verdicts as verdict_rules
 from annulus_lab.report.claims.claim import text
 from annulus_lab.report.claims.selectors import Differences, MetricColumn, spread
 from annulus_lab.report.claims.truth import ClaimNumber, Truth
 from annulus_lab.report.claims.verdicts import CLAIMS as EVERY
-from annulus_lab.report.claims.verdicts import counted, page_numbers, table, verdicts
+from annulus_lab.report.claims.verdicts import page_numbers, table, verdict_counts, verdicts
 from annulus_lab.report.papers.comparison import compare, load_figures, load_measured, load_tables
 from annulus_lab.report.papers.metrics import Broken, Metrics, Missing
-from annulus_lab.report.papers.setting import conclusive, read_setting
+from annulus_lab.report.papers.setting import conclusive_file, read_setting
 
 CLAIMS = {claim.id: claim for claim in EVERY}
-SHORTER = {  # whose rows a demo does not have
+SHORTER = {  # a demo lacks their rows
     "infomin.distance-sweet-spot", "mlcpc.distillation-alpha", "ring.transfer-most"
 }  # fmt: skip
 # Written before files had the numbers of each seed. A stage that runs again writes them, and then its file leaves.
@@ -57,7 +57,7 @@ def test_a_claim_is_one_sentence_of_its_paper_with_one_command_and_tests_that_ex
         assert not claim.dataset or claim.size, f"{claim.id}: a direction is decided on any data set"
         commands = {metrics.command(selector.file) for selector in claim.values.values()}
         assert None not in commands, claim.id
-        for file, name in (named.split("::") for named in claim.tested):
+        for file, name in (named.split("::") for named in claim.tests):
             assert f"\ndef {name}(" in (ROOT / "tests" / file).read_text(), (claim.id, name)
 
 
@@ -98,7 +98,7 @@ def test_every_selector_finds_its_rows_in_the_committed_files():
 
 
 def test_every_claim_reads_cifar10_where_it_has_the_rows():
-    """And generated images elsewhere; no claim chooses its images."""
+    """Claims without rows on CIFAR-10 read generated images. No claim chooses its images."""
     metrics, elsewhere = Metrics(ROOT), []
     for claim in EVERY:
         others = [
@@ -117,34 +117,34 @@ def test_every_claim_reads_cifar10_where_it_has_the_rows():
 
 
 def test_numbers_of_the_same_seeds_are_compared_seed_by_seed(monkeypatch):
-    """A claim compares two measured numbers as independent ones only where a file has none of each seed."""
+    """A claim compares two measured numbers as independent ones only if a file lacks the numbers of each seed."""
     metrics, unpaired = Metrics(ROOT), {}
     tables = {one.table.id: one for one in compare(metrics)}
-    plain_compared = truth.compared
+    plain_compared = truth.comparison
 
-    def noticed(operator, left, right):
+    def record(operator, left, right):
         if left is not right and left.half and right.half:
             pairs = left.seeds and [seed for seed, _ in left.seeds] == [seed for seed, _ in right.seeds]
             apart.append(not pairs)
         return plain_compared(operator, left, right)
 
     for module in (rules, truth):
-        monkeypatch.setattr(module, "compared", noticed)
+        monkeypatch.setattr(module, "comparison", record)
     for claim in EVERY:
         apart = []
-        decided.verdict(claim, metrics, tables)
+        verdict_rules.verdict(claim, metrics, tables)
         if any(apart):
-            unpaired[claim.id] = {one.file for one in claim.values.values() if not kept_by_seed(metrics, one.file)}
+            unpaired[claim.id] = {one.file for one in claim.values.values() if not has_seeds(metrics, one.file)}
     assert [name for name, files in unpaired.items() if not files] == []
     assert set().union(*unpaired.values()) == WITHOUT_SEEDS
 
 
-def kept_by_seed(metrics, file):
+def has_seeds(metrics, file):
     return any(re.search(r"_seed\d+_", column) for column in metrics.rows(file)[0])
 
 
 def test_the_gains_of_each_seed_have_the_mean_of_their_file():
-    """So each is over the base that the file's own gain is over."""
+    """The gains of the seeds and the gain in the file are over the same base."""
     metrics, checked = Metrics(ROOT), 0
     for path in sorted(ROOT.glob("stages/*/metrics/*.csv")):
         file = f"{path.parents[1].name}/{path.name}"
@@ -163,7 +163,7 @@ def test_the_gains_of_each_seed_have_the_mean_of_their_file():
 
 
 def test_numbers_of_the_same_seeds_are_compared_in_pairs_and_others_as_independent_ones(tmp_path):
-    """The middle is above both ends by 1 to 2 points for each seed, and seeds differ by tens of points."""
+    """For each seed the middle is 1.4 to 2.2 points above both ends. Seeds differ by 20 points."""
     rows = [
         {"series": "10 % from the middle", "value": value, "seeds": 3, "scale": "demo"}
         | {"nn1_top1_percent": 50 + above, "nn1_top1_interval_percent": 49.7}
@@ -173,14 +173,14 @@ def test_numbers_of_the_same_seeds_are_compared_in_pairs_and_others_as_independe
     for columns, verdict in ((list(rows[0]), "held"), (list(rows[0])[:6], "undecided")):
         root = tmp_path / verdict.replace(" ", "-")
         written(root, "cifar10_negatives/count.csv", [{name: row[name] for name in columns} for row in rows])
-        assert found(root, "mutualinfo.hard-number").verdict == verdict
+        assert find_verdict(root, "mutualinfo.hard-number").verdict == verdict
     written(tmp_path, "cifar10_negatives/count.csv", [row | {"nn1_top1_seed1_percent": "none"} for row in rows])
-    broken = found(tmp_path, "mutualinfo.hard-number")
+    broken = find_verdict(tmp_path, "mutualinfo.hard-number")
     assert (broken.verdict, "nn1_top1_percent of a seed is 'none', no number" in broken.reason) == ("broken", True)
 
 
 def test_runs_of_one_seed_are_compared_by_their_gains():
-    """Where a file has the gain of a number's rows over one base, no claim compares the numbers themselves."""
+    """If a file has the gains of the rows over one base, no claim compares their accuracies."""
     metrics, unpaired = Metrics(ROOT), []
     for claim in EVERY:
         rows = {}
@@ -190,9 +190,9 @@ def test_runs_of_one_seed_are_compared_by_their_gains():
                 continue
             if claim.id in SHORTER or not (ROOT / metrics_path(selector.file)).exists():
                 continue
-            found = metrics.matching(selector.file, selector.where)
-            if f"{stem}_gain_percent" in found[0]:
-                rows.setdefault((selector.file, stem), []).extend(found)
+            matches = metrics.matching(selector.file, selector.where)
+            if f"{stem}_gain_percent" in matches[0]:
+                rows.setdefault((selector.file, stem), []).extend(matches)
         for (file, stem), compared in rows.items():
             bases = [row for row in metrics.rows(file) if row[f"{stem}_verdict"] == "base"]
             same = len({row[f"{stem}_top1_percent"] for row in bases}) == 1
@@ -225,7 +225,7 @@ SIZED = [claim for claim in EVERY if claim.size and claim.dataset and claim.valu
 
 @pytest.mark.parametrize("claim", SIZED, ids=[claim.id for claim in SIZED])
 def test_a_size_is_decided_by_the_study_of_its_form_at_the_papers_scale(claim, tmp_path):
-    """Such a study has the paper's data set there, and claims read it in place of CIFAR-10's."""
+    """At this scale the study has the paper's data set. Claims read it in place of the study of CIFAR-10."""
     for selector in claim.values.values():
         study, file = selector.file.split("/")
         form = study.removeprefix("cifar10_")
@@ -242,7 +242,7 @@ def test_a_size_is_decided_by_the_study_of_its_form_at_the_papers_scale(claim, t
             (tmp_path / f"stages/{name}/params.yaml").write_text(yaml.safe_dump(own, sort_keys=False))
         written(tmp_path, f"{form}/{file}", rows)
         metrics = Metrics(tmp_path)
-        assert conclusive(metrics, selector.file) == f"{form}/{file}"
+        assert conclusive_file(metrics, selector.file) == f"{form}/{file}"
         assert claim.is_own(setting := read_setting(metrics, f"{form}/{file}", *rows)), setting
 
 
@@ -252,7 +252,7 @@ def test_committed_metrics_break_no_claim():
     assert metrics.broken == []
 
 
-def found(root, name):
+def find_verdict(root, name):
     return next(verdict for verdict in verdicts(Metrics(root)) if verdict.id == name)
 
 
@@ -261,7 +261,7 @@ def test_without_metrics_nothing_was_run_and_each_command_or_test_that_asserts_t
     every = {verdict.id: verdict for verdict in verdicts(metrics)}
     assert list(every) == list(CLAIMS)
     for verdict in every.values():
-        theorem = CLAIMS[verdict.id].tested and not CLAIMS[verdict.id].values
+        theorem = CLAIMS[verdict.id].tests and not CLAIMS[verdict.id].values
         expected = "asserted by a test" if theorem else "not run"
         assert (verdict.verdict, verdict.numbers, verdict.size) == (expected, {}, None)
         assert verdict.reason
@@ -278,7 +278,7 @@ def test_without_metrics_nothing_was_run_and_each_command_or_test_that_asserts_t
 def test_a_claim_of_any_scale_is_decided_by_its_rule(tmp_path):
     for ratio, verdict in ((1.05, "held"), (1.0501, "did not hold")):
         written(tmp_path, "benchmarks/estimators.json", {"mlcpc_over_cpc": ratio, "processor": "AMD EPYC"})
-        walltime = found(tmp_path, "mlcpc.walltime")
+        walltime = find_verdict(tmp_path, "mlcpc.walltime")
         assert (walltime.verdict, walltime.reason) == (verdict, None)
         assert (walltime.numbers, walltime.setting, walltime.rule) == ({"ratio": ratio}, "AMD EPYC", "ratio <= 1.05")
 
@@ -308,9 +308,9 @@ def test_a_direction_is_decided_on_any_data_and_a_size_on_the_paper_s_own_data_a
     ):
         root = tmp_path / f"{gain} {half} {dataset} {scale}"  # a study's settings are read once
         algorithms(root, gain, half, dataset, scale)
-        ring = found(root, "ring.beats-ir")
+        ring = find_verdict(root, "ring.beats-ir")
         assert (ring.verdict, ring.size, ring.own) == (verdict, size, (dataset, scale) == ("cifar10", "paper"))
-        assert ("as information" in ring.sized) == (not ring.own)
+        assert ("as information" in ring.size_text) == (not ring.own)
         assert ring.setting == f"{dataset}, {scale}, 2 seeds"
         assert ring.numbers == {"gain": gain} | ({"gain_interval": half} if half else {})
         could = f"its interval is ± {half:.2g} points" if half else "one seed shows no interval"
@@ -323,7 +323,7 @@ def test_a_part_without_effect_refutes_a_claim_of_several_parts_and_says_so(tmp_
     names = ("series", "nn1_gain_percent", "nn1_gain_interval_percent")
     rows = [dict(zip(names, row, strict=True)) | {"value": 0.5, "seeds": 5, "scale": "demo"} for row in starts]
     written(tmp_path, "cifar10_negatives/start.csv", rows)
-    later = found(tmp_path, "ring.hard-later")
+    later = find_verdict(tmp_path, "ring.hard-later")
     assert (later.verdict, later.reason) == (
         "did not hold", "of a part of it the interval holds 0 and lies within the smallest effect of interest"
     )  # fmt: skip
@@ -332,19 +332,19 @@ def test_a_part_without_effect_refutes_a_claim_of_several_parts_and_says_so(tmp_
 def test_both_counts_stand_in_one_line_and_by_paper():
     metrics = Metrics(ROOT)
     every = verdicts(metrics)
-    line, (heads, *rows, total, of_images) = counted(every), table(every)
-    directions = [each for each in every if each.directed and not each.ours]
+    line, (heads, *rows, total, image_totals) = verdict_counts(every), table(every)
+    directions = [each for each in every if each.has_direction and not each.ours]
     assert sum(map(int, total[1 : heads.index("size held")])) == len(directions)
     assert [sum(int(row[place]) for row in rows) for place in range(1, len(heads))] == [*map(int, total[1:])]
     directed, on_images = line.split("; ")[:2]
-    for words, count, part in zip(heads[1:5], total[1:5], of_images[1:5], strict=True):
+    for words, count, part in zip(heads[1:5], total[1:5], image_totals[1:5], strict=True):
         assert re.search(rf"\b{count} {words}\b", directed), words
-        assert int(part) == sum(v.verdict == words for v in directions if CLAIMS[v.id].of_images)
+        assert int(part) == sum(v.verdict == words for v in directions if CLAIMS[v.id].uses_images)
         assert re.search(rf"\b{part} {words}\b", on_images), words
     assert on_images.startswith("of these on images: ")
-    drawn = {each.id for each in every if not each.of_images}
-    assert {"mlcpc.walltime", "ring.table5-nce", "mutualinfo.spirals-noise", "infomin.optimal-views"} <= drawn
-    assert not drawn & {"infomin.shared-factor", "ring.detection", "infomin.frequency-reverse-u"}
+    computed = {each.id for each in every if not each.uses_images}
+    assert {"mlcpc.walltime", "ring.table5-nce", "mutualinfo.spirals-noise", "infomin.optimal-views"} <= computed
+    assert not computed & {"infomin.shared-factor", "ring.detection", "infomin.frequency-reverse-u"}
     sizes = [each for each in every if each.size and not each.ours]
     assert sum(map(int, total[heads.index("size held") :])) == len(sizes)
     assert "sizes elsewhere, as information" in line
@@ -353,7 +353,7 @@ def test_both_counts_stand_in_one_line_and_by_paper():
 
 
 def staircase(scale, names=("CPC", "ML-CPC")):
-    """What figure 3 finds: alpha 1 is capped; with alpha 0.01 CPC exceeds the information, ML-CPC comes near it."""
+    """Rows as in figure 3: alpha 1 is capped; with alpha 0.01 CPC exceeds the information, ML-CPC approaches it."""
     estimates = {(0, 1.0): (3.9, 4.7), (0, 0.01): (6.4, 9.4), (1, 1.0): (3.8, 4.6), (1, 0.01): (5.7, 9.0)}
     return [
         {"bound": names[bound], "alpha": alpha, "information_nats": information, "estimate_nats": estimate,
@@ -369,8 +369,8 @@ def test_a_number_that_cannot_be_right_breaks_the_claim_is_named_and_counts_befo
     hard = {"series": "10 % from the start", "value": 32, "nn1_gain_percent": ""}
     written(tmp_path, "cifar10_negatives/count.csv", [hard | {"nn1_gain_interval_percent": 0.5}])
     metrics = Metrics(tmp_path)
-    of = {verdict.id: verdict for verdict in verdicts(metrics)}
-    walltime, hurts = of["mlcpc.walltime"], of["mutualinfo.hard-early-hurts"]
+    by_id = {verdict.id: verdict for verdict in verdicts(metrics)}
+    walltime, hurts = by_id["mlcpc.walltime"], by_id["mutualinfo.hard-early-hurts"]
     assert (walltime.verdict, walltime.size, walltime.numbers) == ("broken", None, {})
     assert walltime.reason == "metrics/benchmarks/estimators.json: mlcpc_over_cpc is nan"
     assert (hurts.verdict, hurts.numbers) == ("broken", {})
@@ -391,7 +391,7 @@ def table9(change):
 def test_differences_of_a_table_decide_how_well_it_was_had_again_where_all_of_it_was_run(tmp_path):
     def again(rows):
         written(tmp_path, "estimators/gaussians.csv", rows)
-        return found(tmp_path, "eqco.table9-values")
+        return find_verdict(tmp_path, "eqco.table9-values")
 
     for change, verdict in (
         (lambda method, column: 0.09, "held"),
@@ -414,7 +414,7 @@ def test_differences_of_a_table_decide_how_well_it_was_had_again_where_all_of_it
 
 
 def printed_pairs():
-    """The differences of rows that one paper prints both of; the same rows differ by other amounts in two papers."""
+    """Returns differences of two rows that one paper prints. The same rows differ by other amounts in two papers."""
     study = read_yaml(ROOT / "stages/algorithms/params.yaml")
     tables = [study["tables"][name]["methods"] for name in ("ring.table2a", "ring.table1a", *study["tables"])]
     rows = [{entry["row"]: entry["top1_percent"] for entry in methods.values()} for methods in tables]
@@ -428,7 +428,7 @@ def printed_pairs():
 
 
 def as_printed(root):
-    """Metrics that hold what the papers print, at their data set and scale."""
+    """Writes metrics with the papers' printed numbers, at their data set and scale."""
     rows = Metrics(ROOT).rows("cifar10_algorithms/table.csv")
     printed = [
         row | {"here_percent": row["paper_percent"], "here_gain_percent": row["paper_gain_percent"], "scale": "paper"}
@@ -470,7 +470,7 @@ def test_the_rules_hold_of_the_numbers_that_the_papers_print_and_fail_where_thes
         rows = list(csv.DictReader((tmp_path / metrics_path(f"cifar10_algorithms/{name}.csv")).open()))
         rows = [row | {column: -float(row[column]) for column in columns} for row in rows]
         written(tmp_path, f"cifar10_algorithms/{name}.csv", rows)
-    # And of the two bounds it is ML-CPC that stays below.
+    # The two bounds swap their numbers.
     written(tmp_path, "estimators/staircase-separable_levels.csv", staircase("paper", ("ML-CPC", "CPC")))
     turned = {v.id: v.verdict for v in verdicts(Metrics(tmp_path))}
     for claim in CLAIMS.values():
@@ -493,8 +493,8 @@ def test_an_undecided_share_is_no_number_of_points(tmp_path):
         for named in [{"gain": gain, "gain_interval": half}]
     ]
     written(tmp_path, "cifar10_transfer/gains.csv", rows)
-    assert found(tmp_path, "ring.transfer-new").reason == "a share of 0.5 is undecided"
-    few_shot = found(tmp_path, "ring.transfer-few-shot")
+    assert find_verdict(tmp_path, "ring.transfer-new").reason == "a share of 0.5 is undecided"
+    few_shot = find_verdict(tmp_path, "ring.transfer-few-shot")
     assert few_shot.reason == "its interval is ± 1 points", "encoders that are better on one target are so on others"
 
 
@@ -526,9 +526,9 @@ def test_a_standard_deviation_over_seeds_is_a_student_s_interval(tmp_path):
 
 @pytest.mark.slow
 def test_a_study_s_scale_of_today_says_nothing_of_the_numbers_that_it_has_made(tmp_path):
-    """While `scale: paper` trains for days, metrics/ has what `scale: demo` made."""
+    """While `scale: paper` trains for days, metrics/ has the numbers of `scale: demo`."""
     stated_params(tmp_path / "params.yaml")
-    found = []
+    verdicts_by_scale = []
     for scale in ("demo", "paper"):
         for path in ROOT.glob("stages/*/params.yaml"):
             text = path.read_text(encoding="utf-8")
@@ -539,11 +539,11 @@ def test_a_study_s_scale_of_today_says_nothing_of_the_numbers_that_it_has_made(t
             (copy.parent / "metrics").symlink_to(path.parent / "metrics")
         (tmp_path / scale / "metrics").symlink_to(ROOT / "metrics")
         (tmp_path / scale / "params.yaml").symlink_to(tmp_path / "params.yaml")
-        found.append(
+        verdicts_by_scale.append(
             {
                 verdict.id: (verdict.verdict, verdict.size, verdict.own)
                 for verdict in verdicts(Metrics(tmp_path / scale))
             }
         )
-    assert found[0] == found[1]
-    assert len({verdict for verdict, _, _ in found[0].values()}) > 3
+    assert verdicts_by_scale[0] == verdicts_by_scale[1]
+    assert len({verdict for verdict, _, _ in verdicts_by_scale[0].values()}) > 3

@@ -1,4 +1,4 @@
-"""What the report says was run."""
+"""The report's context: commit, experiment, parameters, studies and stages."""
 
 import subprocess
 from datetime import UTC, datetime
@@ -22,15 +22,15 @@ def no_experiment(monkeypatch):
     monkeypatch.delenv("DVC_EXP_NAME", raising=False)
 
 
-def ran(root, stage, started, written=(), experiment=None, gpus=()):
-    """A record of a run, of files as they are now."""
-    run = {
+def write_record(root, stage, started, written=(), experiment=None, gpus=()):
+    """Writes a record of a run with the current digests of its files."""
+    record = {
         "stage": stage, "started": started, "seconds": 10.0, "processor": "AMD EPYC", "cores": 2,
         "gpus": gpus, "torch": "2.9", "commit": "c" * 40, "experiment": experiment,
         "files": {name: provenance._sha256(root / name) for name in written},
     }  # fmt: skip
     (root / ".annulus/runs").mkdir(parents=True, exist_ok=True)
-    (root / f".annulus/runs/{stage}.json").write_text(provenance.json.dumps(run))
+    (root / f".annulus/runs/{stage}.json").write_text(provenance.json.dumps(record))
 
 
 def test_metrics_of_other_parameters_are_said_first_and_no_gain_is_printed(tmp_path):
@@ -41,11 +41,11 @@ def test_metrics_of_other_parameters_are_said_first_and_no_gain_is_printed(tmp_p
         (tmp_path / name).write_text(text)
     assert context(tmp_path, NOW).outdated == []
     (tmp_path / "params.yaml").write_text(params.format("uniform"))
-    found = gather(tmp_path, NOW)
+    report = gather(tmp_path, NOW)
     sentence = "The main line's metrics were made with sampler: ring; run `dvc repro`"
-    assert found.context.outdated == [sentence]
-    assert markdown(found).startswith(f"**{sentence}.**\n\n# What was measured here")
-    page = html(found)
+    assert report.context.outdated == [sentence]
+    assert markdown(report).startswith(f"**{sentence}.**\n\n# What was measured here")
+    page = html(report)
     assert page.index("metrics were made with sampler: ring; run <code>dvc repro</code>.") < page.index("<h1>")
     assert "gain 1.20" not in page
 
@@ -56,8 +56,8 @@ def test_a_metrics_file_of_another_run_is_named_as_it_is_written(tmp_path):
     for name, text in report_root.with_lock(files).items():
         if not name.startswith("metrics/"):
             (tmp_path / name).write_text(text)
-    said = "The main line's metrics/summary.json differs from dvc.lock; run `dvc repro`"
-    assert context(tmp_path, NOW).outdated == [said]
+    sentence = "The main line's metrics/summary.json differs from dvc.lock; run `dvc repro`"
+    assert context(tmp_path, NOW).outdated == [sentence]
 
 
 @pytest.mark.parametrize("sampler", ["ring", "uniform"])
@@ -84,7 +84,7 @@ def test_the_first_section_s_command_fits_the_checkout(tmp_path, sampler):
 def test_commit_and_what_changed_since(tmp_path):
     commit = report_root.first_commit(tmp_path)
     about = context(tmp_path, NOW)
-    assert (about.commit, about.changed_files, about.made) == (commit, 0, "2026-11-21 09:05 UTC")
+    assert (about.commit, about.changed_files, about.time) == (commit, 0, "2026-11-21 09:05 UTC")
     (tmp_path / "new").write_text("x")
     assert context(tmp_path, NOW).changed_files == 1
 
@@ -98,33 +98,33 @@ def test_studies_say_their_scale_and_seeds_and_a_broken_one_what_is_wrong(tmp_pa
     ):
         (tmp_path / "stages" / name).mkdir(parents=True)
         (tmp_path / "stages" / name / "params.yaml").write_text(text)
-    found = context(tmp_path, NOW)
-    one, broken, of_another = found.studies
-    assert (of_another.scale, of_another.dataset, of_another.seeds, of_another.fault) == ("", "", "", "")
+    about = context(tmp_path, NOW)
+    one, broken, inheriting = about.studies
+    assert (inheriting.scale, inheriting.dataset, inheriting.seeds, inheriting.fault) == ("", "", "", "")
     assert (one.name, one.scale, one.dataset, one.seeds) == ("algorithms", "demo", "shapes", "0, 1")
     assert "is not YAML" in broken.fault
-    assert "params.yaml" in found.faults[0]
-    assert str(tmp_path) not in broken.fault + found.faults[0], "the place of the checkout is not told"
+    assert "params.yaml" in about.faults[0]
+    assert str(tmp_path) not in broken.fault + about.faults[0], "the place of the checkout is not told"
 
 
 def test_stages_say_whose_numbers_are_here_and_the_experiment_is_that_of_these(tmp_path, monkeypatch):
     report_root.main_line(tmp_path)
-    ran(tmp_path, "knn", 175.0, ["metrics/main/knn.json"], "lossy-gong")
-    ran(tmp_path, "linear", 100.0, ["metrics/main/linear.json"], "another")
-    ran(tmp_path, "embed", 300.0)
-    ran(tmp_path, "study:table", 400.0, ["metrics/main/prepare.json"], "of-a-study")
+    write_record(tmp_path, "knn", 175.0, ["metrics/main/knn.json"], "lossy-gong")
+    write_record(tmp_path, "linear", 100.0, ["metrics/main/linear.json"], "another")
+    write_record(tmp_path, "embed", 300.0)
+    write_record(tmp_path, "study:table", 400.0, ["metrics/main/prepare.json"], "of-a-study")
     (tmp_path / "metrics/main/linear.json").write_text("{}")
     head = report_root.first_commit(tmp_path)
     assert context(tmp_path, NOW).experiment is None, "killed before its end, or removed since"
     for name in ("lossy-gong", "of-a-study"):
         subprocess.run(["git", "update-ref", f"refs/exps/{head[:2]}/{head[2:]}/{name}", head], cwd=tmp_path, check=True)
-    found = context(tmp_path, NOW)
-    assert found.experiment == "lossy-gong"
-    linear, knn, embed, _ = found.stages
+    about = context(tmp_path, NOW)
+    assert about.experiment == "lossy-gong"
+    linear, knn, embed, _ = about.stages
     assert (linear.stage, linear.numbers, linear.experiment) == ("linear", OTHER_NUMBERS, "another")
     assert (knn.stage, knn.numbers, knn.machine) == ("knn", "of this run", "AMD EPYC, 2 cores")
     assert (embed.stage, embed.numbers) == ("embed", "it writes no metrics")
-    assert knn.ended == "1970-01-01 00:03 UTC"
+    assert knn.end == "1970-01-01 00:03 UTC"
     (tmp_path / "metrics/main/knn.json").write_text("{}")
     assert context(tmp_path, NOW).experiment is None
     monkeypatch.setenv("DVC_EXP_NAME", "queued-one")
@@ -134,11 +134,11 @@ def test_stages_say_whose_numbers_are_here_and_the_experiment_is_that_of_these(t
 def test_the_runs_of_a_matrix_are_one_line_with_each_machine_once(tmp_path):
     report_root.main_line(tmp_path)
     files = ["metrics/main/knn.json", "metrics/main/linear.json"]
-    ran(tmp_path, "train@a", 100.0, files[:1], gpus=["H100"] * 3)
-    ran(tmp_path, "train@b", 50.0, files[1:])
-    ran(tmp_path, "train@c", 20.0)
+    write_record(tmp_path, "train@a", 100.0, files[:1], gpus=["H100"] * 3)
+    write_record(tmp_path, "train@b", 50.0, files[1:])
+    write_record(tmp_path, "train@c", 20.0)
     (line,) = context(tmp_path, NOW).stages
-    assert (line.stage, line.runs, line.seconds, line.ended) == ("train", 3, 30.0, "1970-01-01 00:01 UTC")
+    assert (line.stage, line.runs, line.seconds, line.end) == ("train", 3, 30.0, "1970-01-01 00:01 UTC")
     assert line.machine == "AMD EPYC, 2 cores; AMD EPYC, 2 cores, 3 H100"
     assert (line.torch, line.commit, line.experiment) == ("2.9", "c" * 10, "")
     assert line.numbers == "of these runs"
@@ -148,9 +148,9 @@ def test_the_runs_of_a_matrix_are_one_line_with_each_machine_once(tmp_path):
 
 def test_the_variant_is_its_choices_and_the_sections_that_they_choose(tmp_path):
     report_root.params(tmp_path)
-    found = context(tmp_path, NOW)
-    assert (found.choices["sampler"], found.choices["neighbours"]) == ("ring", "none")
-    assert found.parameters["samplers.ring.outer"] == "0.1"
-    assert "optimizer.momentum" in found.parameters
-    assert not [name for name in found.parameters if name.startswith("samplers.ball")]
-    assert not [name for name in found.choices if name.startswith(("samplers", "optimizer"))]
+    about = context(tmp_path, NOW)
+    assert (about.choices["sampler"], about.choices["neighbours"]) == ("ring", "none")
+    assert about.parameters["samplers.ring.outer"] == "0.1"
+    assert "optimizer.momentum" in about.parameters
+    assert not [name for name in about.parameters if name.startswith("samplers.ball")]
+    assert not [name for name in about.choices if name.startswith(("samplers", "optimizer"))]

@@ -1,4 +1,4 @@
-"""The page's figures: what is drawn, how, and what happens to rows that lack something."""
+"""The page's figures: content, style, and errors for rows that lack something."""
 
 import math
 import re
@@ -9,7 +9,15 @@ from report_root import Parsed
 
 from annulus_lab.report.figures.catalogue import PLOTS, comparisons
 from annulus_lab.report.figures.drawing import CSS, finish, looks, numbers, panels, svg
-from annulus_lab.report.figures.gains import GENERATED, compared, finding, gains, key_of, surviving, verdict_summary
+from annulus_lab.report.figures.gains import (
+    GENERATED,
+    compared_rows,
+    finding,
+    gains,
+    run_key,
+    surviving_keys,
+    verdict_summary,
+)
 from annulus_lab.report.page.sections import figure
 from annulus_lab.report.papers.metrics import Metrics
 from annulus_lab.report.papers.tables import number
@@ -24,24 +32,24 @@ def metrics(tmp_path_factory):
     return Metrics(root)
 
 
-def drawn(plot, metrics):
+def draw(plot, metrics):
     return plot.draw(*[metrics.rows(file) for file in plot.files])
 
 
 def near(value, cell):
-    """But for rounding, and for a share that is shown in percent."""
+    """True if both are equal up to rounding, or if `value` is a share of 1 in percent."""
     if isinstance(value, str) or isinstance(cell, str):
         return value == cell
     return any(math.isclose(value, times * cell, rel_tol=1e-9) for times in (1, 100))
 
 
 def image(plot, metrics):
-    return svg(lambda: drawn(plot, metrics), plot.name, plot.title)
+    return svg(lambda: draw(plot, metrics), plot.name, plot.title)
 
 
 def test_every_figure_is_drawn_from_its_files_with_labelled_axes(metrics):
     for plot in PLOTS:
-        for axes in drawn(plot, metrics).axes:
+        for axes in draw(plot, metrics).axes:
             assert all((axes.get_xlabel(), axes.get_ylabel(), axes.lines or axes.collections)), plot.name
 
 
@@ -53,8 +61,8 @@ def test_ticks_of_epochs_are_whole_and_those_of_other_numbers_need_not_be(label,
     assert any(tick % 1 for tick in axes.get_xticks()) == halves
 
 
-def halves_of(container):
-    """Half of each error bar, across and upwards; only those that there are."""
+def half_widths(container):
+    """Returns half of each error bar, by axis: 0 for x, 1 for y. Axes without bars are absent."""
     ways = [0] * container.has_xerr + [1] * container.has_yerr
     return {
         way: [abs(end[way] - start[way]) / 2 for start, end in bars.get_segments()]
@@ -66,20 +74,20 @@ def test_every_point_of_a_study_s_figure_is_a_row_s_beside_its_name_and_with_its
     for plot in (plot for plot in PLOTS if plot.section == "papers"):
         rows = [[*row.values()] for file in plot.files for row in metrics.rows(file)]
         barred = {}
-        for axes in drawn(plot, metrics).axes:
+        for axes in draw(plot, metrics).axes:
             names = dict(zip(axes.get_yticks(), (label.get_text() for label in axes.get_yticklabels()), strict=True))
-            of_bars = {line for bars in axes.containers for line in (bars[0], *bars[1])}
-            for line in set(axes.lines) - of_bars:
+            bar_lines = {line for bars in axes.containers for line in (bars[0], *bars[1])}
+            for line in set(axes.lines) - bar_lines:
                 points = line.get_xydata().tolist()
-                known = any(len({*of}) == 1 for of in zip(*points, strict=True)) or all(x == y for x, y in points)
+                known = any(len({*axis}) == 1 for axis in zip(*points, strict=True)) or all(x == y for x, y in points)
                 assert known or all(any({*point} <= {*row} for row in rows) for point in points), plot.name
             for container in axes.containers:
-                halves = halves_of(container)
+                halves = half_widths(container)
                 barred |= {way: any(half) or barred.get(way, False) for way, half in halves.items()}
                 for place, (x, y) in enumerate(container[0].get_xydata().tolist()):
-                    told = [half[place] for half in halves.values() if half[place]]
-                    told += [x, names[round(y)]] if [*halves] == [0] else [x, y]
-                    assert any(all(any(near(each, cell) for cell in row) for each in told) for row in rows), plot.name
+                    cells = [half[place] for half in halves.values() if half[place]]
+                    cells += [x, names[round(y)]] if [*halves] == [0] else [x, y]
+                    assert any(all(any(near(each, cell) for cell in row) for each in cells) for row in rows), plot.name
         assert {*barred.values()} == ({True} if plot.bars else set()), plot.name
 
 
@@ -100,8 +108,8 @@ def test_a_series_may_be_called_anything(tmp_path, name):
     text = image(BY_NAME["mutualinfo.fig9"], Metrics(tmp_path))
     assert not [tag for tag, _ in Parsed(text).tags if tag in ("script", "img")]
     assert "<!--" not in text
-    shown = re.sub(r"<[^>]*>", " ", text)
-    assert name.split()[0].strip("_\x00").replace("<", "&lt;").replace(">", "&gt;") in shown
+    words = re.sub(r"<[^>]*>", " ", text)
+    assert name.split()[0].strip("_\x00").replace("<", "&lt;").replace(">", "&gt;") in words
 
 
 def test_gains_have_intervals_verdicts_and_the_papers_gain(metrics):
@@ -111,7 +119,7 @@ def test_gains_have_intervals_verdicts_and_the_papers_gain(metrics):
         "here_gain_percent": -3.0, "here_gain_interval_percent": 4.0, "paper_gain_percent": "",
     }  # fmt: skip
     rows = [row, row | {"method": "SiMo", "here_gain_interval_percent": "", "verdict": "one seed"}, *rows]
-    assert list(compared(rows)) == ["ring.table1a", "none"], "the papers' tables first"
+    assert list(compared_rows(rows)) == ["ring.table1a", "none"], "the papers' tables first"
     for_all = verdict_summary([row | {"here_percent": float(i), "seeds": 5} for i in range(40)])
     assert "By chance alone 2 would be called better or worse on average, and 5 or more in one table of ten" in for_all
     assert "0 survive Holm's correction for all 40" in for_all
@@ -151,7 +159,7 @@ def test_the_title_names_the_base_where_all_gains_are_over_it(changed, title):
 
 def test_what_rows_of_one_table_are_compared_with_is_told_below_the_figure(metrics):
     (plot,) = comparisons(metrics.rows(GENERATED), GENERATED)
-    assert figure(plot, metrics, []).said == "MoCoRing is compared with MoCo, CMCRing with CMC."
+    assert figure(plot, metrics, []).caption == "MoCoRing is compared with MoCo, CMCRing with CMC."
 
 
 def test_a_row_in_two_tables_counts_once_and_rows_of_other_runs_and_one_seed_do_not_make_it_another():
@@ -162,8 +170,10 @@ def test_a_row_in_two_tables_counts_once_and_rows_of_other_runs_and_one_seed_do_
     rows = [base, row, row | {"table": "b"}, row | {"method": "RING", "here_knn_percent": 40.9, "bound_nats": 0.5}]
     assert verdict_summary(rows).startswith("Of 2 differences 2 are better")
     assert "2 survive Holm's correction for all 2" in verdict_summary(rows)
-    assert surviving(rows) == {key_of(row), key_of(rows[-1])}
-    assert surviving([one | {"here_gain_interval_percent": 0.5} for one in rows]) == set(), "0.6 +- 0.5 alone stands"
+    assert surviving_keys(rows) == {run_key(row), run_key(rows[-1])}
+    assert surviving_keys([one | {"here_gain_interval_percent": 0.5} for one in rows]) == set(), (
+        "0.6 +- 0.5 alone stands"
+    )
     single = [one | {"verdict": "one seed"} for one in rows[1:]]
     assert verdict_summary([base, *single]) == "Each has one seed, so no difference has a verdict."
     assert finding([base, *single], "CIFAR-10").startswith("On CIFAR-10 each algorithm has one seed")
@@ -210,18 +220,18 @@ def test_a_row_within_the_papers_gains_is_a_dot_with_its_interval_and_no_diamond
 
 
 def test_curves_show_the_mean_and_each_seed_and_estimates_stand_beside_the_truth(metrics):
-    (axes,) = drawn(BY_NAME["curve.accuracy"], metrics).axes
+    (axes,) = draw(BY_NAME["curve.accuracy"], metrics).axes
     assert [list(line.get_ydata()) for line in axes.lines] == [[10.5, 20.5, 30.5], [10, 20, 30], [11, 21, 31]]
     mean, *seeds = axes.lines
     assert all(line.get_linewidth() < mean.get_linewidth() and line.get_alpha() < 1 for line in seeds)
     one = [row for row in metrics.rows("main/pretrain_history.csv") if row["seed"] == 0]
     assert len(BY_NAME["curve.accuracy"].draw(one).axes[0].lines) == 1, "of one seed the mean is the seed"
 
-    (axes,) = drawn(BY_NAME["curve.gradient"], metrics).axes
+    (axes,) = draw(BY_NAME["curve.gradient"], metrics).axes
     band = axes.collections[0].get_paths()[0].vertices[:, 1]
     assert (min(band), max(band), *axes.lines[0].get_ydata()) == (2.5, 3.5, 3, 3, 3), "one std on each side"
 
-    capped, free = drawn(BY_NAME["estimators.ideal"], metrics).axes
+    capped, free = draw(BY_NAME["estimators.ideal"], metrics).axes
     capped_names, free_names = (set(each.get_legend_handles_labels()[1]) for each in (capped, free))
     assert ("InfoNCE" in capped_names, "NWJ" in free_names) == (True, True)
     assert capped_names & free_names == {"true"}, "those without a ceiling stand apart"

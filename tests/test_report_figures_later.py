@@ -1,4 +1,4 @@
-"""The figure of what came after the five papers: gains over IR, the largest in kNN first."""
+"""The figure of methods published after the five papers: gains over IR, the largest in kNN first."""
 
 import pytest
 
@@ -16,7 +16,7 @@ ROWS = [
     row("IR", 0.0, 0.0, "base", "base"),
     row("oracle", 0.5, 1.0, knn_verdict="within noise (could see 1 points)"),
     row("HCL", -0.25, 2.0),
-    row("HCL warm", 5.0, 5.0),  # its base is another
+    row("HCL warm", 5.0, 5.0),  # it has another base
 ]
 
 

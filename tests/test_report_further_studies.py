@@ -1,4 +1,4 @@
-"""Studies that no paper's claim, table or figure shows, as a user's own: tables and figures of the report."""
+"""Studies outside of the papers' claims, tables and figures, such as a user's own: their tables and figures."""
 
 import re
 import shutil
@@ -24,7 +24,7 @@ STARTER = own_study("own")
 
 
 def point(series, value, gain=0.0, verdict="base", half=0.5):
-    """A row of a part's CSV."""
+    """Returns a row of a part's CSV."""
     row = {"series": series, "value": value, "seeds": 3}
     for stem, accuracy in (("nn1", 40.0), ("knn", 50.0), ("linear", 60.0)):
         row |= {f"{stem}_top1_percent": accuracy + gain, f"{stem}_top1_interval_percent": half and 1.25}
@@ -34,7 +34,7 @@ def point(series, value, gain=0.0, verdict="base", half=0.5):
 
 
 def own(root, parts=None, **tables):
-    """A repository with a study of these parts, the starter's by default, and these tables."""
+    """Writes a repository with a study of these parts, by default the starter's, and these tables."""
     content = parse_yaml(STARTER)
     content["parts"] = content["parts"] if parts is None else parts
     report_root.params(root)
@@ -46,7 +46,7 @@ def own(root, parts=None, **tables):
 
 
 def only(root):
-    """The study's parts."""
+    """Returns the parts of the single study."""
     (study,) = further_studies(Metrics(root))
     assert study.name == "own"
     return study.parts
@@ -79,10 +79,10 @@ def test_a_part_has_its_accuracies_gains_verdicts_and_further_numbers_with_inter
 
 
 def test_a_sweep_of_numbers_is_drawn_by_both_accuracies_and_one_of_words_or_of_one_value_is_not(tmp_path):
-    drawn = only(own(tmp_path / "a", temperature=SWEPT))["temperature"].figure
-    assert drawn.plot.files == ("own/temperature.csv",)
+    figure = only(own(tmp_path / "a", temperature=SWEPT))["temperature"].figure
+    assert figure.plot.files == ("own/temperature.csv",)
     for words in ("kNN", "linear probe", "temperature", "accuracy, percent", "uniform", "ring"):
-        assert f">{words}<" in drawn.svg
+        assert f">{words}<" in figure.svg
     for name, values in (("b", ("lab", "rgb")), ("c", (0.1,))):
         rows = [point(series, value) for series in ("uniform", "ring") for value in values]
         assert only(own(tmp_path / name, temperature=rows))["temperature"].figure is None
@@ -117,10 +117,10 @@ def test_a_part_that_was_not_run_or_is_broken_says_so_in_both_formats_and_the_se
     parts = parse_yaml(STARTER)["parts"]
     bare = [{"series": "a", "value": 1.0, "scale": "demo"}]
     report = gather(own(tmp_path / "own", parts | {"bare": parts["temperature"]}, bare=bare), NOW)
-    for shown in (html(report), markdown(report)):
-        assert "Further studies" in shown
+    for output in (html(report), markdown(report)):
+        assert "Further studies" in output
         for words in ("stages/own/metrics/temperature.csv is not there", "make study STUDY=own", "has no column"):
-            assert words in shown.replace("\\_", "_")
+            assert words in output.replace("\\_", "_")
     assert [fault.name for fault in report.broken] == ["own/bare.csv"]
     empty = gather(tmp_path / "none", NOW)
     assert "Further studies" not in html(empty) + markdown(empty)
@@ -137,8 +137,8 @@ def test_both_formats_have_the_table_and_the_figure(tmp_path):
 
 
 def test_values_have_the_name_of_the_setting_of_the_scale_that_ran_and_none_where_the_study_was_edited_since(tmp_path):
-    swept = {"keys": ["methods.ir.temperature", "methods.moco.temperature"], "values": [1]}
-    part = {"base": {"value": 1}, "series": {"a": {}}, "sweep": swept}
+    sweep = {"keys": ["methods.ir.temperature", "methods.moco.temperature"], "values": [1]}
+    part = {"base": {"value": 1}, "series": {"a": {}}, "sweep": sweep}
     epochs = {"sweep": {"keys": ["scales.${scale}.pretrain.batch_size"], "values": [1]}}
     parts = {"p": part, "q": part | {"scales": {"demo": epochs}}, "r": 3}
     root = own(tmp_path / "a", parts, **dict.fromkeys("pqr", SWEPT))
@@ -164,8 +164,8 @@ def test_rows_of_algorithms_on_other_images_have_figures_gains_and_verdicts_and_
     report = gather(tmp_path, NOW)
     page, text = html(report), markdown(report)
     assert 'id="figure-gain.own.ring.table1a"' in page
-    for shown in (page, text):
-        assert "On the images of own MoCoRing gains 0.70 ± 0.50 points against its base" in shown
+    for output in (page, text):
+        assert "On the images of own MoCoRing gains 0.70 ± 0.50 points against its base" in output
     assert "gain in the paper" in page.partition('id="study-own"')[2].partition("</details>")[0]
     rows = [row | {"paper_gain_percent": ""} for row in Metrics(tmp_path).rows("own/table.csv")]
     report_root.written(tmp_path, "own/table.csv", rows)
@@ -189,9 +189,9 @@ def test_a_section_without_names_of_files_has_no_part(tmp_path, parts):
 
 
 def test_no_part_of_a_claim_table_or_figure_stands_here_again():
-    shown = {study.name: study.parts for study in further_studies(Metrics(ROOT))}
-    of_plots, of_claims = [("cifar10_strength", "crop"), ("law", "moco")], [("cifar10_frequency", "sigma")]
-    for study, part in (*of_plots, *of_claims, ("cifar10_augmentations", "ir"), ("cifar10_strength", "branches")):
-        assert part not in shown.get(study, {})
-    assert not shown.keys() & {"algorithms", "cifar10_algorithms", "cifar10", "distillation"}
-    assert not [part for part in ("cmc", "length", "best") if isinstance(shown["law"][part], Empty)]
+    parts = {study.name: study.parts for study in further_studies(Metrics(ROOT))}
+    plot_parts, claim_parts = [("cifar10_strength", "crop"), ("law", "moco")], [("cifar10_frequency", "sigma")]
+    for study, part in (*plot_parts, *claim_parts, ("cifar10_augmentations", "ir"), ("cifar10_strength", "branches")):
+        assert part not in parts.get(study, {})
+    assert not parts.keys() & {"algorithms", "cifar10_algorithms", "cifar10", "distillation"}
+    assert not [part for part in ("cmc", "length", "best") if isinstance(parts["law"][part], Empty)]

@@ -1,4 +1,4 @@
-"""The law's figure and sentences: gains stand over the temperature at which the loss weighs its negatives."""
+"""The law's figure and sentences: gains over the temperature at which the loss weighs its negatives."""
 
 import re
 
@@ -7,13 +7,13 @@ import pytest
 from annulus_lab.report.figures.law import (
     APART,
     CONTROLS,
-    DRAWN,
     REAL,
+    SYNTHETIC,
     finding,
-    gains_in,
     later_losses,
     law,
     point_sets,
+    sampler_gains,
 )
 from annulus_lab.report.figures.law_correlations import Point, separation
 from annulus_lab.report.page.law_table import law_table
@@ -22,7 +22,7 @@ WEIGHTS = {0.05: 96.0, 0.2: 48.0}
 
 
 def file(*samplers: str, gain: float = 1.0) -> list[dict]:
-    """Rows of a part; a ring gains at the higher temperature alone."""
+    """Returns rows of a part. A sampler gains only at the higher temperature."""
     rows = []
     for sampler in ("uniform", *samplers):
         for value, weight in WEIGHTS.items():
@@ -30,7 +30,7 @@ def file(*samplers: str, gain: float = 1.0) -> list[dict]:
             verdict = "base" if sampler == "uniform" else "better" if above else "within noise (could see 0.4 points)"
             numbers = {f"{name}_gain_percent": above for name in ("knn", "linear")}
             halves = {f"{name}_gain_interval_percent": 0.3 for name in ("knn", "linear")}
-            # The sampler's own encoder has another weight, which must not be the place of its point.
+            # The sampler's own encoder has another weight. The point must have the weight of its base.
             own = weight if sampler == "uniform" else weight / 2
             row = {"series": sampler, "value": value, "hard_weight_percent": own, "knn_verdict": verdict}
             rows.append(row | numbers | halves)
@@ -46,12 +46,12 @@ ORACLE = file("oracle", gain=0.3)
 
 
 def places_in(axes) -> dict[str, list[list[float]]]:
-    """Points of each series, moved back to where they are measured."""
-    drawn = [(bars.get_label(), bars.lines[0].get_xydata()) for bars in axes.containers]
-    middle = (len(drawn) - 1) / 2
+    """Returns the points of each series, moved back to their own temperatures."""
+    series = [(bars.get_label(), bars.lines[0].get_xydata()) for bars in axes.containers]
+    middle = (len(series) - 1) / 2
     return {
         name: [[pytest.approx(x / APART ** (place - middle)), y] for x, y in points]
-        for place, (name, points) in enumerate(drawn)
+        for place, (name, points) in enumerate(series)
     }
 
 
@@ -75,13 +75,13 @@ def test_points_stand_at_their_temperature():
         assert places["ring"] == [[0.05, 0.0], [0.2, 1.0], [0.05, 0.0], [0.2, -0.5]]
         assert places["ball"] == [[0.05, 0.0], [0.2, 1.0]]
         for name, gain in OTHERS.items():
-            shown = f"ring{REAL[f'{name}.csv'].behind}"
-            assert places[shown] == [[0.05, 0.0], [0.2, gain]], f"{name} stands at its file's place"
+            name_in_figure = f"ring{REAL[f'{name}.csv'].behind}"
+            assert places[name_in_figure] == [[0.05, 0.0], [0.2, gain]], f"{name} stands at its file's place"
     assert tuple(REAL)[2:-1] == tuple(f"{name}.csv" for name in OTHERS)
 
 
 def test_drawn_images_have_a_figure_of_their_own():
-    left, _ = law(DRAWN, IR[0], file("ring", gain=0.7)).axes
+    left, _ = law(SYNTHETIC, IR[0], file("ring", gain=0.7)).axes
     assert {bars.get_label() for bars in left.containers} == {"ring", "ball", "cave", "ring, MoCo"}
 
 
@@ -98,8 +98,8 @@ def test_later_losses_stand_beside_infonce_of_their_temperature():
         halves = {f"{name}_interval_percent": 0.3 for name in numbers}
         return {f"{name}_percent": gain for name, gain in numbers.items()} | halves
 
-    shown = (("IR", 0.0), ("HCL", 1.5), ("late", 7.0), ("oracle", 0.4))
-    table = [{"method": name} | gains("here_", knn, 0.5) for name, knn in shown]
+    gains_by_method = (("IR", 0.0), ("HCL", 1.5), ("late", 7.0), ("oracle", 0.4))
+    table = [{"method": name} | gains("here_", knn, 0.5) for name, knn in gains_by_method]
     pairs = [
         {"row": row, "base": base} | gains("", knn, 0.25)
         for row, base, knn in (("HCL warm", "IR warm", 2.5), ("DCL cold", "IR cold", -1.0), ("DCL cold", "oracle", 9.0))
@@ -141,12 +141,12 @@ def test_controls_have_the_temperature_of_their_file_and_hcl_s_negatives_a_lower
         for gain, weight, value, over in ((0.0, 96.0, 0.05, 2), (place / 2, 48.0, 0.2, 4)):
             own.append(Point(gain, weight + place, temperature or value))
             own_negatives.append(Point(gain, weight + place, (temperature or value) / (over if hcl else 1)))
-    of_law = [Point(0.0, 96.0, 0.05), Point(1.0, 48.0, 0.2)]
-    every = [*of_law, *own]
+    law_points = [Point(0.0, 96.0, 0.05), Point(1.0, 48.0, 0.2)]
+    every = [*law_points, *own]
     assert point_sets([file("ring")], files) == {
-        ("law", "t"): of_law,
+        ("law", "t"): law_points,
         ("law and controls", "t"): every,
-        ("law and controls", "of the negatives"): [*of_law, *own_negatives],
+        ("law and controls", "of the negatives"): [*law_points, *own_negatives],
         ("controls", "of the negatives"): own_negatives,
         ("controls with HCL", "of the negatives"): own_negatives[: 2 * sum(part.hcl for part in CONTROLS.values())],
         ("law and controls at 0.2", "t"): [point for point in every if point.temperature == 0.2],
@@ -160,13 +160,13 @@ def test_the_table_has_the_sets_whose_points_differ():
         ("few", "t"): points[:4],
         ("at 0.2", "t"): [one._replace(temperature=0.2) for one in points],
     }
-    made = law_table(sets)
-    found = separation(points)
-    assert [[cell.text for cell in row] for row in made.rows] == [
-        ["law", "t", "6", *map(str, found)],
-        ["at 0.2", "t", "6", str(found.gain_with_weight), "", "", "", ""],
+    table = law_table(sets)
+    correlations = separation(points)
+    assert [[cell.text for cell in row] for row in table.rows] == [
+        ["law", "t", "6", *map(str, correlations)],
+        ["at 0.2", "t", "6", str(correlations.gain_with_weight), "", "", "", ""],
     ]
-    assert len(made.columns) == len(made.rows[0])
+    assert len(table.columns) == len(table.rows[0])
     with pytest.raises(ValueError, match="no points that differ enough"):
         law_table({("few", "t"): points[:4]})
 
@@ -174,4 +174,4 @@ def test_the_table_has_the_sets_whose_points_differ():
 def test_a_value_without_uniform_negatives_is_named():
     rows = [row for row in IR[0] if (row["series"], row["value"]) != ("uniform", 0.2)]
     with pytest.raises(ValueError, match=re.escape("has no series 'uniform' at 0.2")):
-        list(gains_in(rows))
+        list(sampler_gains(rows))

@@ -8,7 +8,7 @@ from annulus_lab.report.figures.law_correlations import Correlation, Point, part
 
 
 def residuals(values, fixed):
-    """Ranks without what a straight line over the ranks of `fixed` says of them."""
+    """Returns the residuals of the ranks from a straight line over the ranks of `fixed`."""
     x, y = rankdata(fixed), rankdata(values)
     slope, offset = np.polyfit(x, y, 1)
     return y - slope * x - offset

@@ -1,4 +1,4 @@
-"""Metrics read strictly: what is missing names its command, what is broken is named and kept."""
+"""Metrics read strictly: the error of a missing file names its command; a fault is named and kept."""
 
 import hashlib
 import json
@@ -116,15 +116,15 @@ def table(metrics):
 
 
 def test_a_column_comes_from_the_rows_asked_for_in_the_order_of_others(table):
-    for where, by, found in (
+    for where, by, expected in (
         ({"series": "CPC", "k": 64}, ["alpha"], [3.0, 4.0, 5.0]),  # text comes last
         ({"series": "CPC"}, ["k", "alpha"], [2.0, 3.0, 4.0, 5.0]),
         ({"series": "CPC", "alpha": 0.1}, [], 3.0),  # without an order, one row gives one number
         ({"alpha": "lowest"}, [], 5.0),
         ({"k": 64, "alpha": [0.1, "lowest"]}, ["alpha"], [3.0, 5.0]),  # any of a list
-        ({"alpha": 0.1 + 1e-12}, [], 3.0),  # however it was rounded
+        ({"alpha": 0.1 + 1e-12}, [], 3.0),  # up to rounding
     ):
-        assert table.column("negatives/a.csv", where, "nats", by) == found
+        assert table.column("negatives/a.csv", where, "nats", by) == expected
 
 
 def test_rows_that_are_not_there_are_missing_and_columns_and_numbers_that_are_not_broken(table):
@@ -186,10 +186,10 @@ def test_rows_name_the_set_that_their_series_has_and_what_else_they_were_measure
     assert read_setting(table, "distance/a.csv", offsets[0]).dataset == "shapes"
     assert read_setting(table, "distance/a.csv", *offsets).dataset == "shapes, mosaics"
     assert read_setting(table, "distance/a.csv", {"series": "other"}).dataset == "mosaics", "the first of the sets"
-    found = read_setting(table, "detection/a.csv", *tasks, tasks[0] | {"task": "voc"})
-    assert str(found) == "trained on fog, measured on drawn scenes, Pascal VOC 2007, demo"
-    assert found.data == {"fog", "drawn scenes", "pascal voc 2007"}
-    assert read_setting(table, "transfer/a.csv", {"target": "mnist", "scale": "demo"}).measured_on == ("mnist",)
+    detection = read_setting(table, "detection/a.csv", *tasks, tasks[0] | {"task": "voc"})
+    assert str(detection) == "trained on fog, measured on drawn scenes, Pascal VOC 2007, demo"
+    assert detection.data == {"fog", "drawn scenes", "pascal voc 2007"}
+    assert read_setting(table, "transfer/a.csv", {"target": "mnist", "scale": "demo"}).measurement_data == ("mnist",)
     assert read_setting(table, "moving_digits/a.csv", {"scale": "paper"}).dataset == "Colorful-Moving-MNIST"
 
 
@@ -206,11 +206,11 @@ def test_a_study_has_what_it_takes_from_another_and_an_edited_file_says_nothing_
         (stages / name / "params.yaml").write_text(content)
     written(tmp_path, "full/a.csv", [{"value": 1}])
     assert read_setting(table, "full/a.csv") == PaperSetting("b", "demo", None, 2)
-    locked = hashlib.md5((stages / "full/params.yaml").read_bytes()).hexdigest()
+    own_digest = hashlib.md5((stages / "full/params.yaml").read_bytes()).hexdigest()
     lock = "    - path: params.yaml\n      hash: md5\n      md5: {}\n"
-    for digest, expected in ((locked, PaperSetting("b", "demo", None, 2)), ("0" * 32, PaperSetting())):
+    for digest, expected in ((own_digest, PaperSetting("b", "demo", None, 2)), ("0" * 32, PaperSetting())):
         (stages / "full/dvc.lock").write_text(lock.format(digest))
-        setting.stated_of.cache_clear()
+        setting.study_params.cache_clear()
         assert read_setting(table, "full/a.csv") == expected
 
 
@@ -239,7 +239,7 @@ def test_every_committed_metrics_file_is_whole():
     for name, path in (committed("*.*") | committed("*/**/*.*")).items():
         if path.suffix not in (".csv", ".json") or path.stem.endswith("_right") or "right" in path.parts:
             continue
-        # DVC's, where the main line has run: a row for each test image; and empty where images came in parts.
+        # DVC's files, after a run of the main line: a row for each test image; empty if images came in parts.
         if name in ("main/confusion.csv", "main/split.json"):
             continue
         if path.parent.name == "further":  # by target

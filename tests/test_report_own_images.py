@@ -1,4 +1,4 @@
-"""The first screen of own images: their number, pictures, map and curve, and sentences about what they say."""
+"""The first screen of own images: their number, pictures, map and curve, and sentences on them."""
 
 import re
 from datetime import UTC, datetime
@@ -21,7 +21,7 @@ SHARES = {"": 49.0, "_pixels": 16.0, "_colour": 14.0}
 
 
 def own(root, share: float = 49.0, half: float | str = 3.0, dataset: str = "photos"):
-    """A checkout whose main line trained on own images without classes."""
+    """Returns the report of a checkout whose main line trained on own images without classes."""
     report_root.main_line(root)
     report_root.pictures(root)
     for split in ("train", "test"):
@@ -60,27 +60,27 @@ def test_the_page_begins_with_the_images_their_neighbours_map_and_curve_then_say
     assert [name for name, _ in tags].count("h1") == 1
     assert [name for name, _ in tags].count("iframe") == 1, "the map stands once"
     assert not isinstance(report.own.sheet, Empty)
-    for told in (
+    for sentence in (
         "Crops of 30 test images, which the encoder has not seen, find their own image: by the encoder 49.0 ± 3.0 %, "
         "by pixels 16.0 ± 3.0 %, by mean colour 14.0 ± 3.0 %, by chance 0.4 %.",
         "The encoder is above pixels and mean colour: it has learned something about these images.",
         "± is half of the 95 % interval over seeds, of accuracies also over test images.",
     ):
-        assert told in report.own.sentences
-        assert told.partition(" ± ")[0] in page.replace("\N{NO-BREAK SPACE}", " ")
+        assert sentence in report.own.sentences
+        assert sentence.partition(" ± ")[0] in page.replace("\N{NO-BREAK SPACE}", " ")
 
 
 @pytest.mark.parametrize("share", [15.0, 35.0, 99.0])
 def test_one_seed_gets_no_verdict(tmp_path, share):
-    told = own(tmp_path, share, "").own.sentences
-    assert told[1] == "Of one seed this is no verdict on whether the encoder is above pixels and mean colour."
-    assert told[2].startswith("One seed has no interval.")
+    sentences = own(tmp_path, share, "").own.sentences
+    assert sentences[1] == "Of one seed this is no verdict on whether the encoder is above pixels and mean colour."
+    assert sentences[2].startswith("One seed has no interval.")
 
 
 def test_an_encoder_that_is_not_clearly_above_pixels_has_learned_little(tmp_path):
-    told = own(tmp_path, 17.0, 3.0).own.sentences
-    assert told[1].startswith("The encoder is not clearly above pixels and mean colour: it has learned little.")
-    assert told[2].startswith("± is half of the 95 % interval")
+    sentences = own(tmp_path, 17.0, 3.0).own.sentences
+    assert sentences[1].startswith("The encoder is not clearly above pixels and mean colour: it has learned little.")
+    assert sentences[2].startswith("± is half of the 95 % interval")
 
 
 def test_another_data_set_and_no_run_have_no_such_screen(tmp_path):

@@ -1,6 +1,6 @@
-"""The report's content, as HTML and as Markdown: all sections from whatever exists, every text escaped.
+"""The report's content, as HTML and as Markdown: all sections from the files that exist, every text escaped.
 
-In a browser the page loads without a complaint, asks for nothing, sorts, and fits a phone.
+In a browser the page loads without errors and requests, sorts, and fits a phone.
 """
 
 import base64
@@ -22,9 +22,9 @@ from annulus_lab.compare.escaped import code, safe, ticks
 from annulus_lab.pipeline.projects import metrics_path
 from annulus_lab.report.claims.verdicts import VERDICTS
 from annulus_lab.report.command import main
-from annulus_lab.report.page.content import confusion, gather, papers_of
+from annulus_lab.report.page.content import confusion, gather, group_by_paper
 from annulus_lab.report.page.html import html
-from annulus_lab.report.page.markdown import markdown, not_run
+from annulus_lab.report.page.markdown import markdown, unmeasured_tables
 from annulus_lab.report.page.sections import Empty
 from annulus_lab.report.papers.comparison import ComparedRow, Comparison, load_tables
 from annulus_lab.report.papers.tables import MINUS, Column, Table, number, paper_table
@@ -46,7 +46,7 @@ def texts(table):
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
-    """Of everything, with markup in the names of a class, a series and files, in parameters and in a record."""
+    """Report of all files, with markup in the names of a class, a series and files, in parameters and in a record."""
     root = tmp_path_factory.mktemp("report")
     report_root.everything(root, classes=("disc", HOSTILE, "star"), series=HOSTILE)
     params = (root / "params.yaml").read_text().replace("dataset: shapes ", "dataset: folder ")
@@ -90,14 +90,14 @@ def test_an_empty_folder_gives_every_section_with_the_command_that_fills_it(tmp_
 
 
 def test_a_table_stands_beside_its_commands_and_their_hours(report):
-    found = Commands("infomin.table3/g(RGB)", 4, 1, "at least 2 h of an NVIDIA H200")
-    said = "At the paper's scale: 4 commands, 1 row without; the first: at least 2 h of an NVIDIA H200"
+    commands = Commands("infomin.table3/g(RGB)", 4, 1, "at least 2 h of an NVIDIA H200")
+    line = "At the paper's scale: 4 commands, 1 row without; the first: at least 2 h of an NVIDIA H200"
     tables = {each.comparison.table.id: each.comparison for paper in report.papers for each in paper.tables}
-    papers = papers_of(tables.values(), report.verdicts, {"infomin.table3": found, "ring.table1a": found})
-    unrun = not_run(next(paper for paper in papers if paper.key == "infomin"))
-    assert re.search(rf"  - Table 3: STL-10 .* backbones\. .*{re.escape(f'{said} (`{found.line}`).')}\n", unrun)
+    papers = group_by_paper(tables.values(), report.verdicts, {"infomin.table3": commands, "ring.table1a": commands})
+    unrun = unmeasured_tables(next(paper for paper in papers if paper.key == "infomin"))
+    assert re.search(rf"  - Table 3: STL-10 .* backbones\. .*{re.escape(f'{line} (`{commands.line}`).')}\n", unrun)
     page = " ".join(Parsed(html(replace(report, papers=papers))).text)
-    assert page.count(said.removeprefix("At the paper's scale: ")) == 2
+    assert page.count(line.removeprefix("At the paper's scale: ")) == 2
     assert page.count("annulus preset 'infomin.table3/g(RGB)'") == 2
 
 
@@ -107,8 +107,8 @@ def test_numbers_of_every_part_are_in_both_formats(page, text, report):
         assert words in text
     further = [part.figure for study in report.further for part in study.parts.values() if part.figure]
     assert further
-    drawn = [*report.law.figures, *report.figures, *report.curves, *further]
-    assert page.count("<svg") == text.count("Drawn from") + 4 == len(drawn) + 7
+    figures = [*report.law.figures, *report.figures, *report.curves, *further]
+    assert page.count("<svg") == text.count("Drawn from") + 4 == len(figures) + 7
 
 
 def test_the_page_begins_with_a_sentence_of_size_interval_seeds_and_images_and_its_figure_then_real_images(
@@ -128,7 +128,7 @@ def test_the_page_begins_with_a_sentence_of_size_interval_seeds_and_images_and_i
     assert report.generated.verdict_summary.startswith(
         "Of 1 differences 1 are better, 0 worse and 0 within noise. 1 survive Holm"
     )
-    ((where, title),) = [(shown.where, shown.plot.title) for shown in report.generated.figures]
+    ((where, title),) = [(figure.where, figure.plot.title) for figure in report.generated.figures]
     assert (where, title) == ("ring, Table 1(a)", "Linear probe, gain over its base")
     assert len(re.findall(r"\| MoCoRing \| \+0\.70 ± 0\.50 \| better \| [^|]* \| \+0\.7 \|", text)) == 3
     assert report.real.tables[0].caption.endswith("demo, 10 epochs, 2 seeds.")
@@ -152,11 +152,11 @@ def test_the_first_sentence_says_no_more_than_its_numbers(tmp_path, changed, sen
     report_root.main_line(tmp_path)
     report_root.over_uniform(tmp_path, **changed)
     report = gather(tmp_path, NOW)
-    found = report.gain
-    assert re.search(sentence, found.reason if isinstance(found, Empty) else found.sentence)
-    assert isinstance(found, Empty) is ("head" in changed or "seeds" in changed)
-    assert isinstance(found, Empty) or ("95 % interval" in found.details) is ("interval" not in changed)
-    assert getattr(found, "broken", False) is ("seeds" in changed), "another processor's run breaks nothing"
+    gain = report.gain
+    assert re.search(sentence, gain.reason if isinstance(gain, Empty) else gain.sentence)
+    assert isinstance(gain, Empty) is ("head" in changed or "seeds" in changed)
+    assert isinstance(gain, Empty) or ("95 % interval" in gain.details) is ("interval" not in changed)
+    assert getattr(gain, "broken", False) is ("seeds" in changed), "another processor's run breaks nothing"
     assert "<h1>" in html(report)
 
 
@@ -182,12 +182,12 @@ def test_claims_stand_under_their_paper_the_decided_first_and_only_tables_that_w
             title = safe(f"{comparison.table.where}: {comparison.table.task}")
             assert (f"**{title}: " in text) == (comparison.status != "not run"), title
             assert bool(re.search(rf"  - {re.escape(title)}[.\n]", text)) == (comparison.status == "not run"), title
-    of_figures = [(shown.plot.name, verdict.paper) for shown in report.figures for verdict in shown.verdicts]
-    assert of_figures
-    assert {paper == name.partition(".")[0] for name, paper in of_figures} == {True}
-    shown = re.findall(r'<tr id="claim-([^"]*)"', page)
-    assert shown == [verdict.id for paper in report.papers for verdict in paper.verdicts]
-    assert len(shown) == len(report.verdicts) == sum(report.counts.values())
+    figure_papers = [(one.plot.name, verdict.paper) for one in report.figures for verdict in one.verdicts]
+    assert figure_papers
+    assert {paper == name.partition(".")[0] for name, paper in figure_papers} == {True}
+    claim_ids = re.findall(r'<tr id="claim-([^"]*)"', page)
+    assert claim_ids == [verdict.id for paper in report.papers for verdict in paper.verdicts]
+    assert len(claim_ids) == len(report.verdicts) == sum(report.counts.values())
     assert [verdict.id for verdict in report.verdicts if safe(verdict.claim) not in text] == []
 
 
@@ -202,49 +202,49 @@ def test_a_broken_file_is_named_where_it_is_missed_and_at_the_end_and_nothing_el
     ):
         (tmp_path / metrics_path(name)).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / metrics_path(name)).write_text(content)
-    found = gather(tmp_path, NOW)
+    report = gather(tmp_path, NOW)
     names = ["main/knn.json", "main/linear.json", "cifar10_negatives/temperature.csv", "cifar10_algorithms/table.csv"]
-    assert {fault.name for fault in found.broken} >= set(names)
-    broken = {figure.plot.name: figure.svg.reason for figure in found.figures if getattr(figure.svg, "broken", False)}
+    assert {fault.name for fault in report.broken} >= set(names)
+    broken = {figure.plot.name: figure.svg.reason for figure in report.figures if getattr(figure.svg, "broken", False)}
     assert broken == {
         "mutualinfo.fig10": "stages/cifar10_negatives/metrics/temperature.csv: has no column 'nn1_top1_percent'"
     }
-    assert isinstance(found.headline, Table)
-    page = html(found)
+    assert isinstance(report.headline, Table)
+    page = html(report)
     assert re.findall(r'<section id="(\w+)"', page) == [*SECTIONS, "broken"]
-    for shown in (page, markdown(found)):
-        assert "Broken" in shown
-        assert "top1_percent is nan" in shown.replace("\\_", "_")
-    table = next(each for paper in found.papers for each in paper.tables if each.comparison.table.id == "ring.table1a")
+    for output in (page, markdown(report)):
+        assert "Broken" in output
+        assert "top1_percent is nan" in output.replace("\\_", "_")
+    table = next(each for paper in report.papers for each in paper.tables if each.comparison.table.id == "ring.table1a")
     assert table.comparison.status == "broken"
 
 
 def test_confusion_is_in_percent_of_the_true_class():
     rows = [{"actual": a, "predicted": p} for a, p in (("b", "b"), ("b", "a"), ("b", "b"), ("b", "b"), ("a", "a"))]
-    found = confusion(rows)
-    assert [column.title for column in found.columns] == ["true class", "a", "b"]
-    assert texts(found) == [["a", "100", "0"], ["b", "25", "75"]]
+    table = confusion(rows)
+    assert [column.title for column in table.columns] == ["true class", "a", "b"]
+    assert texts(table) == [["a", "100", "0"], ["b", "25", "75"]]
     with pytest.raises(ValueError, match="has no column 'predicted'"):
         confusion([{"actual": "a"}])
 
 
 def test_hostile_names_are_text_only_the_page_s_own_script_may_run_and_what_is_referred_to_is_there(page):
-    found = Parsed(page)
-    assert SCRIPT in "".join(found.text)
-    assert sum(tag == "script" for tag, _ in found.tags) == 1
-    assert not {"i", "u"} & {tag for tag, _ in found.tags}
-    policy = next(a["content"] for tag, a in found.tags if a.get("http-equiv") == "Content-Security-Policy")
+    parsed = Parsed(page)
+    assert SCRIPT in "".join(parsed.text)
+    assert sum(tag == "script" for tag, _ in parsed.tags) == 1
+    assert not {"i", "u"} & {tag for tag, _ in parsed.tags}
+    policy = next(a["content"] for tag, a in parsed.tags if a.get("http-equiv") == "Content-Security-Policy")
     assert policy.startswith("default-src 'none'; ")
     script = re.search(r"<script>(.*?)</script>", page, re.DOTALL)[1]
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     assert f"script-src 'sha256-{digest}';" in policy
     assert "unsafe-inline" not in policy.partition("script-src")[2].partition(";")[0]
-    for tag, attributes in found.tags:
+    for tag, attributes in parsed.tags:
         assert not [name for name in attributes if name.startswith("on")]
         assert tag != "img" or attributes["src"].startswith(("data:image/webp;base64,", "data:image/svg+xml,"))
         for name in ("src", "href", "xlink:href", "action", "data"):
             assert attributes.get(name, "#").startswith(("#", "data:")), f"{tag} leaves the page"
-    values = [(name, value or "") for _, attributes in found.tags for name, value in attributes.items()]
+    values = [(name, value or "") for _, attributes in parsed.tags for name, value in attributes.items()]
     ids = [value for name, value in values if name == "id"]
     assert len(set(ids)) == len(ids)
     refers = {value[1:] for name, value in values if name.endswith("href") and value.startswith("#")}
@@ -258,7 +258,7 @@ def test_hostile_names_are_text_in_markdown(text):
     lines = text.splitlines()
     outside_code = re.sub(r"`[^`\n]*`", "", re.sub(r"\\`", "", text))
     assert not re.findall(r"<(\w+)|(?<!\\)\]\(", outside_code)
-    # Every table keeps its columns: as many unescaped bars in each of its rows as in its head.
+    # Every table keeps its columns: each row has the number of unescaped bars of the head.
     heads = [i for i, line in enumerate(lines) if re.fullmatch(r"\|( -{3}:? \|)+", line)]
     assert len(heads) >= 19
     for head in heads:
@@ -268,7 +268,7 @@ def test_hostile_names_are_text_in_markdown(text):
 
 
 def test_markdown_text_is_escaped_makes_no_links_and_calls_nobody():
-    for text, shown in {
+    for text, expected in {
         "a|b": r"a\|b",
         "`x`": r"\`x\`",
         "a\n# b": r"a \# b",
@@ -276,7 +276,7 @@ def test_markdown_text_is_escaped_makes_no_links_and_calls_nobody():
         "*a* _b_ [c](d) ~e~": r"\*a\* \_b\_ \[c\](d) \~e\~",
         "\\|": r"\\\|",
     }.items():
-        assert safe(text) == shown
+        assert safe(text) == expected
     for text in ("http://", "@someone", "www.a"):
         assert text not in safe(f"{text}.b")
     # Code is code unless it would end early.
@@ -286,7 +286,7 @@ def test_markdown_text_is_escaped_makes_no_links_and_calls_nobody():
 
 
 def test_numbers_are_shown_for_reading():
-    for value, decimals, shown in (
+    for value, decimals, expected in (
         (39.7, 2, "39.70"),
         (-0.25, None, f"{MINUS}0.2500"),
         (0.000123, 2, f"1.23e{MINUS}4"),
@@ -294,25 +294,25 @@ def test_numbers_are_shown_for_reading():
         (12345678.5, None, "1.23e7"),
         (0.0, None, "0"),
     ):
-        assert number(value, decimals) == shown
+        assert number(value, decimals) == expected
 
 
 def test_a_paper_s_table_has_its_number_ours_and_the_difference():
     rows = [ComparedRow({"method": "IR"}, None, 81.2, 0.3, 79.64, 0.5, -1.56, "cifar10, paper")]
     rows += [ComparedRow({"method": "LA"}, None, 83.9, None)] * 2
     table = next(table for table in load_tables() if table.id == "ring.table1a")
-    found = paper_table(Comparison(table, rows, "run"))
-    assert [column.title for column in found.columns] == ["method", "paper", "here", "difference"]
+    ours = paper_table(Comparison(table, rows, "run"))
+    assert [column.title for column in ours.columns] == ["method", "paper", "here", "difference"]
     not_run = ["LA", "83.9", "not run", ""]
-    assert texts(found) == [["IR", "81.2 ± 0.3", "79.6 ± 0.5", f"{MINUS}1.6"], not_run, not_run], "printed twice: two"
-    assert found.groups == []
+    assert texts(ours) == [["IR", "81.2 ± 0.3", "79.6 ± 0.5", f"{MINUS}1.6"], not_run, not_run], "printed twice: two"
+    assert ours.groups == []
     assert Table("", [Column("a", group="g"), Column("b", group="g"), Column("c")]).groups == [("g", 2), ("", 1)]
 
 
 def test_the_command_writes_both_files_and_prints_where_or_says_in_a_sentence_why_it_cannot(
     tmp_path, capsys, monkeypatch
 ):
-    (tmp_path / "stages" / "own").mkdir(parents=True)  # half a character, of what the report shows but does not check
+    (tmp_path / "stages" / "own").mkdir(parents=True)  # half a character; the report does not check it
     (tmp_path / "stages" / "own" / "params.yaml").write_text('scale: "\\ud800"\nseeds: [0]\n')
     main(["--root", str(tmp_path)])
     paths = [tmp_path / "data/report" / name for name in ("index.html", "report.md")]
@@ -344,11 +344,11 @@ def test_the_page_full_or_empty_loads_in_silence_and_asks_for_nothing_or_this_br
     for each in (page, html(gather(tmp_path, NOW))):
         loaded = browser.load(each)
         assert "<title>annulus: papers beside results</title>" in loaded.dom, "a hostile name is text"
-        assert loaded.console == []  # a script that the policy stopped would be told here
+        assert loaded.console == []  # it would log a script that the policy stopped
         assert loaded.requests == []
 
 
-# What each script says of the page; all of them run in one frame.
+# The answer of each script about the page; all scripts run in one frame.
 SCRIPTS = """
 const numbersOf = (row, place) => row.cells[place].textContent.trim();
 const sorted = (table, place) => {
@@ -420,45 +420,45 @@ answer({
 
 
 @pytest.fixture(scope="module")
-def said(browser, page):
+def answers(browser, page):
     return browser.answer(page, SCRIPTS)
 
 
-def test_a_click_sorts_numbers_by_value_text_as_text_and_what_was_not_run_to_the_end(said):
-    (start, unsorted), up, down = said["numbers"]
+def test_a_click_sorts_numbers_by_value_text_as_text_and_what_was_not_run_to_the_end(answers):
+    (start, unsorted), up, down = answers["numbers"]
     assert start == "none"
     assert sorted(unsorted) == sorted(["0.2966", "39.70", "49.30", "8"])
     assert up == ["ascending", ["0.2966", "8", "39.70", "49.30"]]
     assert down == ["descending", ["49.30", "39.70", "8", "0.2966"]]
-    _, up, down = said["text"]
+    _, up, down = answers["text"]
     assert up == ["ascending", [short_name(HOSTILE), "disc", "star"]]
     assert down == ["descending", ["star", "disc", short_name(HOSTILE)]]
-    _, (_, up), (_, down) = said["notRun"]
+    _, (_, up), (_, down) = answers["notRun"]
     ran = ["22.9 ± 1.2", "23.6 ± 1.2"]
     assert (up, down) == ([*ran, *["not run"] * 5], [*ran[::-1], *["not run"] * 5])
 
 
-def test_claims_are_filtered_by_verdict_and_by_words(said):
-    everything, chosen, pressed, found = said["filtered"]
+def test_claims_are_filtered_by_verdict_and_by_words(answers):
+    everything, chosen, pressed, matches = answers["filtered"]
     assert everything > len(chosen) > 0
     assert set(chosen) == {"not run"}
     assert pressed == "true"
-    assert 0 < len(found) < everything
-    assert all(found)
+    assert 0 < len(matches) < everything
+    assert all(matches)
 
 
-def test_links_open_tables_keys_reach_all_that_can_be_clicked_and_all_fits_the_screen(said):
-    assert said["linked"] == [False, True]
-    assert said["keyboard"] == [True] * 4
-    assert said["widths"] == [[width, width] for width in (390, 768, 1280)]
-    assert said["overlaps"] == [[], []], "no cell runs into the next"
-    height, unfolded = said["height"]
+def test_links_open_tables_keys_reach_all_that_can_be_clicked_and_all_fits_the_screen(answers):
+    assert answers["linked"] == [False, True]
+    assert answers["keyboard"] == [True] * 4
+    assert answers["widths"] == [[width, width] for width in (390, 768, 1280)]
+    assert answers["overlaps"] == [[], []], "no cell runs into the next"
+    height, unfolded = answers["height"]
     assert unfolded == 0
     assert height < 5 * 800, "a few screens before anything is unfolded"
-    assert 300 < said["words"] < 15_000, "words before anything is unfolded"
-    assert said["whole"] == [True], "the first figure fits a telephone"
-    top, drawn = said["figure"]
-    assert drawn
+    assert 300 < answers["words"] < 15_000, "words before anything is unfolded"
+    assert answers["whole"] == [True], "the first figure fits a telephone"
+    top, visible = answers["figure"]
+    assert visible
     assert 0 < top < 400, "the first screen of 900 shows a figure of results"
 
 
@@ -466,6 +466,6 @@ def test_the_confusion_names_classes_as_short_as_the_map_and_counts_each_by_its_
     long = [f"{50 * 'W'} {ending}" for ending in ("one", "two")]
     rows = [{"actual": long[0], "predicted": long[1]}, {"actual": long[1], "predicted": long[1]}]
     table = confusion(rows)
-    shown = [f"{18 * 'W'}...{15 * 'W'} {ending}" for ending in ("one", "two")]
-    assert [column.title for column in table.columns] == ["true class", *shown]
-    assert [[cell.text for cell in row] for row in table.rows] == [[shown[0], "0", "100"], [shown[1], "0", "100"]]
+    labels = [f"{18 * 'W'}...{15 * 'W'} {ending}" for ending in ("one", "two")]
+    assert [column.title for column in table.columns] == ["true class", *labels]
+    assert [[cell.text for cell in row] for row in table.rows] == [[labels[0], "0", "100"], [labels[1], "0", "100"]]

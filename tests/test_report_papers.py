@@ -8,7 +8,14 @@ from by_path import ROOT
 from report_root import pipelines, written
 
 from annulus.errors import InputError
-from annulus_lab.report.papers.comparison import agrees, compare, compared, load_figures, load_measured, load_tables
+from annulus_lab.report.papers.comparison import (
+    agrees,
+    compare,
+    compare_table,
+    load_figures,
+    load_measured,
+    load_tables,
+)
 from annulus_lab.report.papers.metrics import Metrics
 from annulus_lab.report.papers.published import HERE, entries, read
 from annulus_lab.report.papers.tables import paper_table
@@ -60,35 +67,35 @@ def test_a_fault_in_the_papers_data_is_named():
             entries(tree)
 
 
-def of(table, root):
-    return compared(TABLES[table], load_measured().get(table), Metrics(root))
+def compare_own(table, root):
+    return compare_table(TABLES[table], load_measured().get(table), Metrics(root))
 
 
 def gaussian(method, information, pairs, estimate):
-    found = {"method": method, "information_nats": information, "pairs": pairs, "estimate_nats": estimate}
-    return found | {"std_over_seeds_nats": 0.01, "scale": "paper", "seeds": 1}
+    row = {"method": method, "information_nats": information, "pairs": pairs, "estimate_nats": estimate}
+    return row | {"std_over_seeds_nats": 0.01, "scale": "paper", "seeds": 1}
 
 
 def test_without_metrics_every_table_is_there_with_the_papers_numbers_and_not_run(tmp_path):
     pipelines(tmp_path, "estimators")
-    found = {comparison.table.id: comparison for comparison in compare(Metrics(tmp_path))}
-    assert list(found) == list(TABLES)
-    for name, comparison in found.items():
+    comparisons = {comparison.table.id: comparison for comparison in compare(Metrics(tmp_path))}
+    assert list(comparisons) == list(TABLES)
+    for name, comparison in comparisons.items():
         assert comparison.status == "not run"
         assert comparison.reason
         assert len(comparison.rows) == sum(len(row.numbers()) for row in TABLES[name].rows)
-    assert found["eqco.table9"].command == "make study STUDY=estimators"
-    assert found["mlcpc.text.walltime"].command == "make bench"
-    assert found["infomin.table5a"].command is None
+    assert comparisons["eqco.table9"].command == "make study STUDY=estimators"
+    assert comparisons["mlcpc.text.walltime"].command == "make bench"
+    assert comparisons["infomin.table5a"].command is None
 
 
 def test_our_number_stands_in_its_own_row_and_column_with_difference_and_setting(tmp_path):
     own = [gaussian("EqCo", 8.0, 64, 5.9), gaussian("InfoNCE", 2, 512, 1.85)]
-    no_column = gaussian("EqCo", 8.0, 1024, 7.0)  # of the paper's
+    no_column = gaussian("EqCo", 8.0, 1024, 7.0)  # the paper lacks it
     written(tmp_path, "estimators/gaussians.csv", [*own, no_column])
-    found = of("eqco.table9", tmp_path)
-    assert (found.status, len(found.rows)) == ("run", 40)
-    one, other = [row for row in found.rows if row.here is not None]
+    comparison = compare_own("eqco.table9", tmp_path)
+    assert (comparison.status, len(comparison.rows)) == ("run", 40)
+    one, other = [row for row in comparison.rows if row.here is not None]
     assert (one.labels["method"], one.labels["mi_true"], one.column, one.setting) == (
         "InfoNCE", "2", "K512", "drawn numbers, paper, 1 seed")  # fmt: skip
     assert (other.labels["method"], other.labels["mi_true"], other.column) == ("EqCo", "8", "K64")
@@ -105,7 +112,7 @@ def test_a_further_column_has_our_number_where_the_row_has_one(tmp_path):
     written(tmp_path, "cifar10_algorithms/table.csv", rows)
     here = {
         (row.labels["method"], row.column): (row.here, row.here_std)
-        for row in of("mutualinfo.table5", tmp_path).rows
+        for row in compare_own("mutualinfo.table5", tmp_path).rows
         if row.here is not None
     }
     assert here == {("IR-nce", "top1"): (43, 1), ("BALL", "top1"): (43, 1), ("IR-nce", "top5"): (90.5, 0.5)}
@@ -121,8 +128,8 @@ def test_the_closed_form_estimates_and_percentages_of_both_toy_tables_go_to_thei
         for method, some in percents.items() for share in some
     ]  # fmt: skip
     written(tmp_path, "estimators/conditional.csv", rows)
-    shares, percentiles = of("mutualinfo.table3", tmp_path), of("ring.table5", tmp_path)
-    for table in (shares, percentiles):  # of the variant that comes closest, on points that it did not train on
+    shares, percentiles = compare_own("mutualinfo.table3", tmp_path), compare_own("ring.table5", tmp_path)
+    for table in (shares, percentiles):  # the closest variant, on points that it did not train on
         assert [row.here for row in table.rows] == [0.0204, 1.1, 1.09, 1.075, 1.05, 1.025, 1.01, 1.005]
         assert "did not train on" in paper_table(table).caption
     assert [row.labels.get("w_l") for row in percentiles.rows] == [None, None, "10", "25", "50", "75", "90", "95"]
@@ -138,16 +145,16 @@ def test_the_closed_form_estimates_and_percentages_of_both_toy_tables_go_to_thei
 def test_no_difference_is_printed_where_data_set_or_scale_differ(tmp_path, scale, epochs, dataset, subtracted):
     row = {"table": "ring.table1a", "method": "IR", "here_percent": 64.5, "here_interval_percent": 1.0}
     written(tmp_path, "cifar10_algorithms/table.csv", [row | {"scale": scale, "epochs": epochs, "dataset": dataset}])
-    found = of("ring.table1a", tmp_path)
-    assert [row.difference for row in found.rows if row.here is not None] == [-16.7 if subtracted else None]
-    titles = [column.title for column in paper_table(found).columns]
+    comparison = compare_own("ring.table1a", tmp_path)
+    assert [row.difference for row in comparison.rows if row.here is not None] == [-16.7 if subtracted else None]
+    titles = [column.title for column in paper_table(comparison).columns]
     assert titles[-2 - subtracted :] == ["paper", "here", "difference"][: 2 + subtracted]
 
 
 def test_json_fields_go_to_their_rows(tmp_path):
     written(tmp_path, "benchmarks/estimators.json", {"cpc_200_updates_seconds": 2, "mlcpc_200_updates_seconds": 2.1})
-    found = [(row.labels["method"], row.here) for row in of("mlcpc.text.walltime", tmp_path).rows]
-    assert found == [("CPC", 2.0), ("ML-CPC", 2.1)]
+    seconds = [(row.labels["method"], row.here) for row in compare_own("mlcpc.text.walltime", tmp_path).rows]
+    assert seconds == [("CPC", 2.0), ("ML-CPC", 2.1)]
 
 
 def test_a_broken_file_is_named_and_the_papers_numbers_stay(tmp_path):
@@ -158,9 +165,9 @@ def test_a_broken_file_is_named_and_the_papers_numbers_stay(tmp_path):
     ):
         written(tmp_path, "estimators/gaussians.csv", rows)
         metrics = Metrics(tmp_path)
-        found = compared(TABLES["eqco.table9"], load_measured()["eqco.table9"], metrics)
-        assert (found.status, len(found.rows)) == ("broken", 40)
-        assert fault in found.reason
+        comparison = compare_table(TABLES["eqco.table9"], load_measured()["eqco.table9"], metrics)
+        assert (comparison.status, len(comparison.rows)) == ("broken", 40)
+        assert fault in comparison.reason
         assert [broken.name for broken in metrics.broken] == ["estimators/gaussians.csv"]
 
 
@@ -170,10 +177,10 @@ def test_every_pair_of_names_points_to_one_row_and_a_column_of_the_table():
         for pair in ours.rows or []:
             assert [agrees(row, pair.theirs) for row in table.rows].count(True) == 1, pair.theirs
         columns = {column for row in table.rows for column in row.numbers()} - {"value"}
-        named = {column for column in [ours.column, *(pair.column for pair in ours.rows or [])] if column}
-        named |= {column for names in (ours.columns or {}).values() for column in names} | {*ours.also}
-        assert named <= columns
-        assert bool(named) == bool(columns)
+        own_columns = {column for column in [ours.column, *(pair.column for pair in ours.rows or [])] if column}
+        own_columns |= {column for names in (ours.columns or {}).values() for column in names} | {*ours.also}
+        assert own_columns <= columns
+        assert bool(own_columns) == bool(columns)
         assert all(any(their in row.labels for row in table.rows) for their in ours.keys.values())
 
 

@@ -1,4 +1,4 @@
-"""The picture grids: which pixels, under which name, and what happens without them."""
+"""The picture grids: pixels, names, and errors for missing or damaged files."""
 
 import pytest
 import report_root
@@ -7,13 +7,13 @@ from PIL import Image
 
 from annulus.files.images import UNLABELLED, save_images
 from annulus.files.packed import read_packed, write_packed
-from annulus_lab.report.figures.pictures import LARGEST, NoPictures, embedded, pictures
+from annulus_lab.report.figures.pictures import LARGEST, NoPictures, image_uri, pictures
 from annulus_lab.report.page.sections import Empty, grids
 
 
 def shows(tile, images, row):
     image = Image.fromarray(images.pixels[row].permute(1, 2, 0).numpy())
-    return tile.source == embedded(image, LARGEST)
+    return tile.source == image_uri(image, LARGEST)
 
 
 def test_each_query_stands_with_its_own_neighbours_in_their_order(tmp_path):
@@ -24,7 +24,7 @@ def test_each_query_stands_with_its_own_neighbours_in_their_order(tmp_path):
     for tile, row in zip(first.tiles, (3, 1, 2), strict=True):
         assert shows(tile, train.images, row)
     assert [tile.similarity for tile in first.tiles] == pytest.approx([0.9, 0.5, 0.25])
-    # Classes go round: disc, ring, star. An image of the query's own is told from the others.
+    # Classes in turn: disc, ring, star. `same` marks images of the query's class.
     assert (first.query.name, first.query.same) == ("disc", None)
     assert [(tile.name, tile.same) for tile in first.tiles] == [("disc", True), ("ring", False), ("star", False)]
 
@@ -74,7 +74,7 @@ def test_a_broken_file_is_named_and_a_missing_one_with_the_command_that_makes_it
 def test_examples_of_other_images_or_without_queries_are_named(tmp_path, tensors, sentence):
     report_root.pictures(tmp_path)
     path = tmp_path / "data/main/examples.safetensors"
-    found, about = read_packed(path)
-    write_packed(path, {name: t for name, t in (found | tensors).items() if t is not None}, about)
+    arrays, about = read_packed(path)
+    write_packed(path, {name: t for name, t in (arrays | tensors).items() if t is not None}, about)
     with pytest.raises(NoPictures, match=sentence):
         pictures(tmp_path)

@@ -1,4 +1,4 @@
-"""Figures in README: the rows of the estimators' files, and SVGs that need no page around them."""
+"""Figures in README: the rows of the estimators' files, and SVGs that work without the page."""
 
 from xml.etree import ElementTree
 
@@ -17,13 +17,13 @@ def rows():
 
 def test_each_line_is_one_series_of_its_file_and_the_truth_is_the_diagonal(rows):
     left, right = known_information(*rows).axes
-    for axes, shown, table, name in (
+    for axes, styles, table, name in (
         (left, PAIRS, rows[0], lambda row: f"{row['method']}, {row['pairs']:g}"),
         (right, WEIGHTS, rows[1], lambda row: row["series"]),
     ):
         truth, *lines = axes.get_lines()
         assert list(truth.get_xdata()) == list(truth.get_ydata()) == [2.0, 4.0, 6.0, 8.0, 10.0]
-        for line, series in zip(lines, shown, strict=True):
+        for line, series in zip(lines, styles, strict=True):
             assert list(line.get_ydata()) == [row["estimate_nats"] for row in table if name(row) == series]
 
 

@@ -1,4 +1,4 @@
-"""Numbers inside a rule: what they compute with their intervals, and the text that the page prints."""
+"""Terms of a rule: values with intervals, and the text that the page prints."""
 
 import math
 from dataclasses import replace
@@ -12,7 +12,7 @@ from annulus_lab.report.claims.rules import Term, constant, largest, log, smalle
 from annulus_lab.report.claims.selectors import Differences, estimate, exact
 from annulus_lab.report.claims.truth import ClaimNumber, RuleFault, Truth
 from annulus_lab.report.claims.verdicts import Verdict
-from annulus_lab.report.page.claim_numbers import label, numbers_of, rule_in_words
+from annulus_lab.report.page.claim_numbers import format_numbers, label, rule_in_words
 from annulus_lab.report.papers.metrics import Metrics
 from annulus_lab.report.papers.tables import MINUS
 
@@ -43,13 +43,13 @@ UNSURE = {
 
 
 def truth(rule):
-    """What a rule says of these numbers, of which it takes its own."""
+    """Returns the truth of a rule for its numbers."""
     claim = Claim("eqco.made-up", "One is less than two.", rule)
     values = VALUES | UNSURE
     return claim.truth(rule, {name: values[name] for name in claim.names})
 
 
-# Each is true, and has the text beside it.
+# Each rule is true; its key is its text.
 TRUE = {
     "a < b": lambda a, b: a < b,
     "a <= 1 and a >= 1": lambda a: (a <= 1) & (a >= 1),
@@ -107,7 +107,7 @@ TRUE = {
     "min(wide) <= first(wide)": lambda wide: wide.min() <= wide.first(),
     "gain >= gain": lambda gain: gain >= gain,
 }
-# A number that meets itself, such as the smallest of a list that is its first, differs from itself by nothing.
+# A number compared with itself, such as the smallest of a list that is its first, has an exact difference of 0.
 FALSE = {
     "loss > 0": lambda loss: loss > 0,
     "any(inner(up) > first(up) and inner(up) > last(up))": lambda up: up.reverse_u(),
@@ -121,9 +121,9 @@ FALSE = {
     "min(wide) < first(wide)": lambda wide: wide.min() < wide.first(),
     "max(thirteen) > last(thirteen)": lambda thirteen: thirteen.max() > thirteen.last(),
 }
-# With half of the interval. Those of a mean or a sum add up, as of numbers that err together. The interval of border
-# ends at 0, where `border > 0` does not hold; of `wide > 3` one is true and two may be; abs(loss) is 2 ± 1; of the
-# thirteen nine are above 0, the tenth may be.
+# With half of the interval. The half-widths of a mean are averaged and those of a sum added, since the errors are
+# correlated. The interval of border ends at 0, where `border > 0` does not hold. One of `wide > 3` is true and two are
+# undecided. abs(loss) is 2 ± 1. Nine of the thirteen are above 0 and one is undecided.
 UNDECIDED = {
     "even > 0": (lambda even: even > 0, 1),
     "border > 0": (lambda border: border > 0, 1),
@@ -151,15 +151,15 @@ def test_a_rule_is_what_its_text_says_and_decided_where_the_intervals_exclude_th
         for text, rule in rules.items():
             assert rule_text(rule) == text
             assert truth(rule) == Truth(holds), text
-    for text, (rule, seen) in UNDECIDED.items():
-        found = truth(rule)
+    for text, (rule, half) in UNDECIDED.items():
+        decision = truth(rule)
         assert rule_text(rule) == text
-        assert (found.holds, found.seen) == (None, pytest.approx(seen)), text
-        assert found.share == ("share" in text), text
+        assert (decision.holds, decision.undecided_half) == (None, pytest.approx(half)), text
+        assert decision.share == ("share" in text), text
 
 
 def test_numbers_of_the_same_seeds_have_the_interval_of_their_value_for_each_seed():
-    """Beside plain loops with Student's t for three seeds, 4.3027."""
+    """The reference is plain loops with Student's t for three seeds, 4.3027."""
     seeds, values = (70, 71, 73), {"a": [40.0, 44.0, 45.0], "b": [41.0, 46.0, 45.5], "c": [30.0, 31.0, 36.0]}
 
     def number(name, of=seeds):
@@ -170,7 +170,7 @@ def test_numbers_of_the_same_seeds_have_the_interval_of_their_value_for_each_see
         return 4.3027 * (sum((one - mean) ** 2 for one in numbers) / 2 / 3) ** 0.5
 
     a, b, c = (Term(name, number(name)) for name in values)
-    for found, plain in (
+    for term, plain in (
         (a - b, lambda a, b, c: a - b),
         (b - 2 * c, lambda a, b, c: b - 2 * c),
         (a + b, lambda a, b, c: a + b),
@@ -179,8 +179,8 @@ def test_numbers_of_the_same_seeds_have_the_interval_of_their_value_for_each_see
         (Term("all", [number(name) for name in values]).range(), lambda a, b, c: b - c),
     ):
         expected = [plain(*row) for row in zip(*values.values(), strict=True)]
-        assert found.value.value == pytest.approx(sum(expected) / 3), found.text
-        assert found.value.half == pytest.approx(half(expected), rel=1e-4), found.text
+        assert term.value.value == pytest.approx(sum(expected) / 3), term.text
+        assert term.value.half == pytest.approx(half(expected), rel=1e-4), term.text
     narrow, wide = 4.3027 * (7 / 12 / 3) ** 0.5, 50**0.5  # of -1, -2, -0.5, and of independent numbers
     assert (a < b).value == Truth(None, pytest.approx(narrow, rel=1e-4))
     other = Term("b", number("b", of=(70, 71, 72)))
@@ -192,26 +192,26 @@ def test_numbers_of_the_same_seeds_have_the_interval_of_their_value_for_each_see
 
 
 def test_one_of_several_comparisons_decides_with_bonferronis_correction_for_their_number():
-    """Of normal numbers 95 % of one are within 1.960 deviations, those of three together within 2.394."""
+    """The 95 % interval of a normal number is ± 1.960 deviations; corrected for three numbers it is ± 2.394."""
     wider = 2.3940 / 1.9600
 
-    def said(rule, *values, seeds=0):
+    def apply(rule, *values, seeds=0):
         one = tuple((seed, 0.0) for seed in range(seeds))
         return rule(Term("x", [ClaimNumber(value, 1.0, 0.0, one) for value in values])).value
 
     for sure in (0.999, 1.001):
         far, holds = wider * sure, None if sure < 1 else True
-        assert said(lambda x: (x > 0).any(), far, -0.5, 0.5).holds is holds
-        assert said(lambda x: (x < 0).all(), far, -0.5, 0.5).holds is (holds if holds is None else False)
-        nested = said(lambda x: (x.first() < 0) & (x < 0).all(), far, -0.5)
+        assert apply(lambda x: (x > 0).any(), far, -0.5, 0.5).holds is holds
+        assert apply(lambda x: (x < 0).all(), far, -0.5, 0.5).holds is (holds if holds is None else False)
+        nested = apply(lambda x: (x.first() < 0) & (x < 0).all(), far, -0.5)
         assert nested.holds is (holds if holds is None else False), "three in all"
-    assert said(lambda x: (x > 0).all(), 1.01, 1.01, 1.01).holds is True, "all of them: each for itself"
-    assert said(lambda x: (x < 0).any(), 1.01, 1.01, 1.01).holds is False
-    assert said(lambda x: (x > 0).any(), 1.1, -0.5, 0.5) == Truth(None, pytest.approx(wider, rel=1e-4))
+    assert apply(lambda x: (x > 0).all(), 1.01, 1.01, 1.01).holds is True, "all of them: each for itself"
+    assert apply(lambda x: (x < 0).any(), 1.01, 1.01, 1.01).holds is False
+    assert apply(lambda x: (x > 0).any(), 1.1, -0.5, 0.5) == Truth(None, pytest.approx(wider, rel=1e-4))
     ratio = 3.4954 / 2.7764  # Student's t of five seeds, for two comparisons and for one
-    assert said(lambda x: (x > 0).any(), ratio * 1.001, 0.5, seeds=5).holds is True
-    assert said(lambda x: (x > 0).any(), ratio * 0.999, 0.5, seeds=5).holds is None
-    assert said(lambda x: (x > 0).any(), ratio * 0.999, 0.5).holds is True, "without seeds"
+    assert apply(lambda x: (x > 0).any(), ratio * 1.001, 0.5, seeds=5).holds is True
+    assert apply(lambda x: (x > 0).any(), ratio * 0.999, 0.5, seeds=5).holds is None
+    assert apply(lambda x: (x > 0).any(), ratio * 0.999, 0.5).holds is True, "without seeds"
     one = ClaimNumber(1.01, 1.0)
     assert (Term("x", one) > 0).value.holds is True
     assert (~(~(Term("x", one) > 0))).value == Truth(True)
@@ -222,7 +222,7 @@ def test_no_effect_is_an_interval_with_0_inside_half_a_point_and_of_no_other_uni
     above, below = ClaimNumber(3.0, 1.0, 0.5), ClaimNumber(-3.0, 1.0, 0.5)
     wide = ClaimNumber(0.1, 0.41, 0.5)
 
-    def said(rule, *numbers):
+    def apply(rule, *numbers):
         truth = rule(*(Term("x", number) for number in numbers)).value
         return truth.holds, truth.no_effect
 
@@ -231,7 +231,7 @@ def test_no_effect_is_an_interval_with_0_inside_half_a_point_and_of_no_other_uni
         (lambda x: x < 0, [points], (False, "all")),
         (lambda x: x > 0, [wide], (None, "")),
         (lambda x: x > 0, [nats], (None, "")),
-        (lambda x: x >= 0, [points], (None, "")),  # to be at least as good is no effect that could lack
+        (lambda x: x >= 0, [points], (None, "")),  # >= claims no effect
         (lambda x: x > 0.2, [points], (None, "")),
         (lambda x: x > 0, [above], (True, "")),
         (lambda x: x > 0, [below], (False, "")),
@@ -247,7 +247,7 @@ def test_no_effect_is_an_interval_with_0_inside_half_a_point_and_of_no_other_uni
         (lambda x: (x > 0).any(), [[points, above]], (True, "")),
         (lambda x: ~(x > 0), [points], (True, "")),
     ):
-        assert said(rule, *numbers) == expected
+        assert apply(rule, *numbers) == expected
 
 
 def test_numbers_that_a_rule_does_not_fit_are_named():
@@ -263,7 +263,7 @@ def test_numbers_that_a_rule_does_not_fit_are_named():
     ):
         with pytest.raises(RuleFault, match=fault):
             truth(rule)
-    # Even where the rule would not need the value.
+    # Also if the rule does not need the value.
     claim = Claim("eqco.made-up", "", lambda a, b: (b < 1) | (a > 0).any())
     for value, fault in (([math.nan], "a is nan"), (math.inf, "a is inf"), ([], "a is an empty list")):
         with pytest.raises(RuleFault, match=fault):
@@ -284,8 +284,8 @@ def test_a_rule_that_is_written_wrongly_says_how_to_write_it():
 
 def test_names_and_rules_are_told_as_a_person_says_them():
     names = ("iring_gain", "at_0_4", "x_0_05", "k4096", "p10_nce", "alpha_05", "nn1_top1")
-    said = ["IRing gain", "at 0.4", "x 0.05", "K = 4096", "10 % NCE", "alpha 0.5", "1-NN top-1"]
-    assert [label(name) for name in names] == said
+    words = ["IRing gain", "at 0.4", "x 0.05", "K = 4096", "10 % NCE", "alpha 0.5", "1-NN top-1"]
+    assert [label(name) for name in names] == words
     rule = f"IRing gain ≥ 0 and at 0.4 {MINUS} 2 \N{MULTIPLICATION SIGN} K = 8 ≤ {MINUS}0.5"
     assert rule_in_words("iring_gain >= 0 and at_0_4 - 2 * k8 <= -0.5") == rule
 
@@ -312,12 +312,12 @@ def test_a_number_is_told_in_words_a_long_list_by_its_ends_and_short_ones_of_the
     numbers["nn1_top1"] = 50.0
     claim = Claim("ring.made-up", "All is well.", lambda **_: None, values=values)
     verdict = Verdict(claim.id, claim.claim, "ring", (), "held", "", numbers, None, None)
-    found = numbers_of(claim, verdict, Metrics(tmp_path), {})
+    output = format_numbers(claim, verdict, Metrics(tmp_path), {})
     alone = [("one", "2.0 ± 0.5 points"), ("long", "9 values, 1 to 9 nats"), ("1-NN top-1", "50 %")]
-    assert found.alone == alone
+    assert output.single == alone
     both, places = (
         [[column.title for column in table.columns], *([cell.text for cell in row] for row in table.rows)]
-        for table in found.tables
+        for table in output.tables
     )
     assert both == [
         ["row", "up", "down"],
@@ -327,4 +327,4 @@ def test_a_number_is_told_in_words_a_long_list_by_its_ends_and_short_ones_of_the
     ]
     assert places == [["place", "other"], ["1", "0.50"], ["2", "0.25"]], "its file has other rows by now"
     decided = replace(verdict, own=True)
-    assert ("over", "1") in numbers_of(claim, decided, Metrics(tmp_path), {}).alone
+    assert ("over", "1") in format_numbers(claim, decided, Metrics(tmp_path), {}).single

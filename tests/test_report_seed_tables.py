@@ -1,4 +1,4 @@
-"""Tables of several seeds: means with intervals where the seeds differ, their common value where they agree."""
+"""Tables of several seeds: means with intervals if the seeds differ, else their common value."""
 
 from annulus_lab.report.page.seed_tables import gains_table, pairs_table, seed_table
 

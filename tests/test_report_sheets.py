@@ -1,4 +1,4 @@
-"""Sheets of pictures in the page: small, and a damaged or a huge file is one sentence."""
+"""Sheets of pictures in the page: they are small, and a damaged or huge file gives one sentence."""
 
 import os
 import re
@@ -22,16 +22,16 @@ def path(tmp_path):
     return path
 
 
-def of(path, root):
+def load(path, root):
     return next(sheet for name, sheet in zip(SHEETS, sheets(Metrics(root)), strict=True) if name == NAME)
 
 
 def test_a_large_picture_comes_into_the_page_as_a_small_one(path, tmp_path):
     Image.effect_noise((1500, 1000), 80).convert("RGB").save(path)
-    found = of(path, tmp_path)
-    assert isinstance(found, Sheet)
+    sheet = load(path, tmp_path)
+    assert isinstance(sheet, Sheet)
     assert path.stat().st_size > 1_200_000
-    assert len(found.source) < 500_000
+    assert len(sheet.source) < 500_000
 
 
 @pytest.mark.parametrize(
@@ -46,9 +46,9 @@ def test_a_large_picture_comes_into_the_page_as_a_small_one(path, tmp_path):
 )
 def test_a_damaged_sheet_is_one_sentence_and_never_a_hang(path, tmp_path, damage, sentence):
     damage(path)
-    found = of(path, tmp_path)
-    assert found.reason.startswith(f"{metrics_path(NAME)} ")
-    assert re.search(sentence, found.reason)
+    sheet = load(path, tmp_path)
+    assert sheet.reason.startswith(f"{metrics_path(NAME)} ")
+    assert re.search(sentence, sheet.reason)
 
 
 def test_the_annulus_and_its_annealing_stand_in_the_page_and_one_that_is_too_large_or_missing_does_not(tmp_path):
@@ -56,10 +56,10 @@ def test_the_annulus_and_its_annealing_stand_in_the_page_and_one_that_is_too_lar
     annulus.parent.mkdir(parents=True)
     annulus.write_text("<svg>" + " " * 500_000)
     annealing.write_text('<svg d="M152.3 122.9h0"/>')
-    large, drawn = drawings(tmp_path)
+    large, drawing = drawings(tmp_path)
     assert large.reason == "metrics/figures/annulus.svg has more than 400000 bytes"
-    assert isinstance(drawn, FigureDrawing)
-    assert drawn.source == "data:image/svg+xml,%3Csvg d=%22M152 123h0%22/%3E"
+    assert isinstance(drawing, FigureDrawing)
+    assert drawing.source == "data:image/svg+xml,%3Csvg d=%22M152 123h0%22/%3E"
     annealing.unlink()
     missing = drawings(tmp_path)[1]
     assert missing.command == "annulus picture --annealing --svg metrics/figures/annealing.svg"
@@ -70,21 +70,21 @@ def test_the_map_has_its_size_and_one_that_is_none_is_a_sentence(tmp_path):
     path.parent.mkdir(parents=True)
     assert embedding_map(Metrics(tmp_path)).reason == f"metrics/{MAP} is not there"
     path.write_text('<svg viewBox="0 0 640 460"><title id="t">A map of the embeddings, coloured by class</title></svg>')
-    found = embedding_map(Metrics(tmp_path))
-    assert isinstance(found, Map)
-    assert (found.width, found.height, found.of) == (640, 460, "classes")
-    assert found.source.startswith("data:image/svg+xml,%3Csvg ")
+    sheet = embedding_map(Metrics(tmp_path))
+    assert isinstance(sheet, Map)
+    assert (sheet.width, sheet.height, sheet.colours) == (640, 460, "classes")
+    assert sheet.source.startswith("data:image/svg+xml,%3Csvg ")
     for text, sentence in (("<svg>", "is no map of this version"), (" " * 500_000, "has more than 400000 bytes")):
         path.write_text(text)
         assert embedding_map(Metrics(tmp_path)).reason == f"metrics/{MAP} {sentence}"
 
 
 def test_a_map_of_another_run_than_dvc_lock_names_is_not_shown(tmp_path):
-    name, drawn = f"metrics/{MAP}", '<svg viewBox="0 0 640 460"/>'
-    files = with_lock({"params.yaml": "sampler: ring\nsamplers: {ring: {}}\n", name: drawn})
+    name, drawing = f"metrics/{MAP}", '<svg viewBox="0 0 640 460"/>'
+    files = with_lock({"params.yaml": "sampler: ring\nsamplers: {ring: {}}\n", name: drawing})
     (tmp_path / name).parent.mkdir(parents=True)
     for file, text in files.items():
         (tmp_path / file).write_text(text)
     assert isinstance(embedding_map(Metrics(tmp_path)), Map)
-    (tmp_path / name).write_text(drawn.replace("640", "320"))
+    (tmp_path / name).write_text(drawing.replace("640", "320"))
     assert embedding_map(Metrics(tmp_path)).reason == f"{name} is of another run than dvc.lock names"

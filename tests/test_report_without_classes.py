@@ -1,4 +1,4 @@
-"""The report of images without a class: what needs classes is empty with the reason, and nothing counts as broken."""
+"""The report of images without a class: parts that need classes are empty with the reason, and none is broken."""
 
 import pytest
 

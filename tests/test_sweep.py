@@ -83,7 +83,7 @@ def test_two_sweeps_at_once_train_each_run_once_and_dvc_repro_trains_none(checko
     done = re.findall(r"^(.+, seed \d): done in \d+ s", "\n".join(outputs), re.MULTILINE)
     assert sorted(done) == [f"{row}, seed {seed}" for row in ROWS for seed in (0, 1)]
     monkeypatch.syspath_prepend(Path(__file__).parent / "benchmarks")
-    pattern = importlib.import_module("bench_sweep").SAID  # where the benchmark finds its numbers
+    pattern = importlib.import_module("bench_sweep").SUMMARY  # the benchmark reads its numbers by it
     assert any(pattern.search(output) for output in outputs)
     assert len(list(checkout.folder.glob(".annulus/outcomes/*.json"))) == 4
     assert not list(checkout.folder.glob(".annulus/checkpoints/trials/*"))

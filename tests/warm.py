@@ -2,8 +2,8 @@
 
     environment["PATH"] = f"{warm.folder()}:..."     # `python` there is this one
 
-Loading these packages is the most of a stage's seconds at `scale: tiny`, and of any call of DVC. The code of this
-repository is loaded by each command, from its own checkout. Elsewhere than on Linux `python` is the usual one.
+Loading these packages takes most of a stage's seconds at `scale: tiny`, and of any call of DVC. The code of this
+repository is loaded by each command, from its own checkout. On other systems than Linux `python` is the usual one.
 """
 
 import atexit
@@ -31,8 +31,8 @@ LOADED = (
     *("torch", "torch._dynamo", "torchvision", "numpy", "faiss", "scipy.stats", "safetensors.torch", "pydantic"),
     *("jaxtyping", "tqdm", "mlflow", "dvc.cli", "dvc.repo", "dvc.commands.repro", "dvc.commands.experiments"),
 )
-SHARED = "WARM_PYTHON"  # in the environment: a folder whose server is another process's, which outlives this one
-# What `python` does: hand arguments, folder, environment, streams and signals to the server, end as the command ends.
+SHARED = "WARM_PYTHON"  # environment variable: folder of a server that another, longer-lived process owns
+# Code of `python`: sends arguments, folder, environment, streams and signals to the server; ends as the command ends.
 CLIENT = """import marshal, os, signal, socket, sys
 
 with socket.socket(socket.AF_UNIX) as server:
@@ -65,7 +65,7 @@ def folder() -> Path:
 
 def start() -> Path:
     """Starts a server, which ends with this process, and returns its folder."""
-    # No object that ends with its last reference: a fork of Python 3.14 drops exit handlers, and so the folder.
+    # Not an object that removes the folder with its last reference: a fork of Python 3.14 drops exit handlers.
     place = tempfile.mkdtemp()
     python, address = Path(place, "python"), f"{place}/server"
     client = python.with_suffix(".client")
@@ -80,12 +80,12 @@ def start() -> Path:
 
 
 def serve(address: str, python: str) -> None:
-    """Fork for each client, until standard input is closed."""
+    """Forks for each client, until standard input is closed."""
     for name in LOADED:
         with suppress(ModuleNotFoundError):  # the library alone has no pipeline
             importlib.import_module(name)
-    gc.freeze()  # what is loaded stays shared with the forks
-    for finalizer in weakref.finalize._registry:  # torch would take apart hundreds of its own as a command ends
+    gc.freeze()  # loaded objects stay shared with the forks
+    for finalizer in weakref.finalize._registry:  # torch has hundreds, which would run at the end of a command
         finalizer.atexit = False
     sys.executable = python
     with socket.socket(socket.AF_UNIX) as listener:
@@ -105,7 +105,7 @@ def serve(address: str, python: str) -> None:
 
 
 def attend(client: socket.socket) -> None:
-    """Run a client's command in a fork, which ends with the client where that is killed."""
+    """Runs a client's command in a fork, which is killed if the client is killed."""
     size, streams, _, _ = socket.recv_fds(client, 8, 3)
     request = b""
     while len(request) < int.from_bytes(size, "big"):
@@ -113,7 +113,7 @@ def attend(client: socket.socket) -> None:
     command = os.fork()
     if command == 0:
         client.close()
-        os._exit(status_of(streams, *marshal.loads(request)))  # taking apart all that is loaded takes a second
+        os._exit(exit_status(streams, *marshal.loads(request)))  # to release the loaded modules takes a second
     for stream in streams:
         os.close(stream)
     ended = os.pidfd_open(command)
@@ -126,8 +126,8 @@ def attend(client: socket.socket) -> None:
     os._exit(0)
 
 
-def status_of(streams: list[int], words: list[str], place: str, environment: dict[str, str]) -> int:
-    """What this process, as `python WORDS` in a folder, ends with."""
+def exit_status(streams: list[int], words: list[str], place: str, environment: dict[str, str]) -> int:
+    """Runs `python WORDS` in a folder in this process and returns its exit status."""
     os.setsid()
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
@@ -155,13 +155,13 @@ def status_of(streams: list[int], words: list[str], place: str, environment: dic
 
 
 def run(words: list[str], place: str, path: str) -> None:
-    """A script or folder, `-m MODULE` or `-c CODE`, perhaps after `-P` or `-u`."""
+    """Runs a script or folder, `-m MODULE` or `-c CODE`, perhaps after `-P` or `-u`."""
     sys.orig_argv = [sys.executable, *words]
     option = words[0] if words[0] in ("-P", "-u") else ""
     kind, *rest = words[bool(option) :]
     sys.path[:1] = folders = [each for each in path.split(os.pathsep) if each]
     for file in (file for each in folders if (file := Path(each, "sitecustomize.py")).exists()):
-        runpy.run_path(str(file))  # as Python does at its start
+        runpy.run_path(str(file))  # Python runs it at its start
     if kind in ("-m", "-c"):
         sys.path[:0] = [] if option == "-P" else [place]
         sys.argv = rest

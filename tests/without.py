@@ -1,4 +1,4 @@
-"""Python as it is where some packages are not installed."""
+"""Python without some of the installed packages."""
 
 import os
 import subprocess
@@ -12,11 +12,11 @@ from by_path import ROOT
 def run_without(
     packages: Sequence[str], arguments: Sequence[str], folder: Path, python: str | Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """`python ARGUMENTS` in which importing one of the packages fails; the folder takes a file that sees to that.
+    """Runs `python ARGUMENTS` with failing imports of some packages, by a file in the folder.
 
-    The Python is that of warm.py, or another.
+    The Python is warm.py's, or another.
     """
-    # Python imports sitecustomize before all else. None in sys.modules: neither imported nor found. Some are loaded.
+    # Python imports sitecustomize first. None in sys.modules fails an import and find_spec. Some packages are loaded.
     loaded = f"[name for name in sys.modules if name.partition('.')[0] in {list(packages)}]"
     absent = f"import sys; sys.modules.update(dict.fromkeys([*{list(packages)}, *{loaded}]))"
     (folder / "sitecustomize.py").write_text(absent)

@@ -1,9 +1,9 @@
-"""How often the 95 % intervals of annulus.evals.intervals hold the truth, on made-up tables, seeds by test images.
+"""Coverage of the 95 % intervals of annulus.evals.intervals on made-up tables of seeds by test images.
 
-A difference is -1, 0 or 1 for a seed and an image. `ratio` is its true MS_seeds / MS_rest; MS_images is 1.3 times
-MS_rest where seeds share what images gain and lose, as pairs on CIFAR-10 do, else 1. An accuracy's logits have a share
-of the image, of the seed, and of the seed with each of ten classes. Sides with unequal numbers of seeds are compared by
-accuracies of the same images, and by numbers without images.
+A difference is -1, 0 or 1 for a seed and an image. `ratio` is its true MS_seeds / MS_rest. MS_images is 1.3 times
+MS_rest where seeds share the images that change, as pairs on CIFAR-10 do, else it equals MS_rest. An accuracy's logits
+have a share of the image, of the seed, and of the seed with each of ten classes. Sides with unequal numbers of seeds
+are compared by accuracies of the same images, and by numbers without images.
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,53 +26,55 @@ Draws = np.random.Generator
 
 
 def main() -> None:
-    random, found = np.random.default_rng(0), {}
+    random, shares = np.random.default_rng(0), {}
     for seeds in (2, 3, 5):
         for ratio in (1, 2, 3, 5):
-            for name, of_images in (("", 1.0), ("_images_shared", 1.3)):
-                tables = differences(random, seeds, ratio, of_images)
-                found[f"difference_{seeds}_seeds_ratio_{ratio}{name}"] = holding(map(over_seeds_and_images, tables), 0)
+            for name, image_ratio in (("", 1.0), ("_images_shared", 1.3)):
+                tables = differences(random, seeds, ratio, image_ratio)
+                shares[f"difference_{seeds}_seeds_ratio_{ratio}{name}"] = coverage(
+                    map(over_seeds_and_images, tables), 0
+                )
         halves = ((table[:seeds], table[seeds:]) for table in accuracies(random, 2 * seeds, 0.1, 0.0))
         others = (between_tables(*both, same_seeds=False, same_images=True) for both in halves)
-        found[f"difference_{seeds}_other_seeds"] = holding(others, 0)
+        shares[f"difference_{seeds}_other_seeds"] = coverage(others, 0)
         failing = map(over_seeds_and_images, outliers(random, seeds))
-        found[f"difference_{seeds}_seeds_outliers"] = holding(failing, -OUTLIERS * LOST)
+        shares[f"difference_{seeds}_seeds_outliers"] = coverage(failing, -OUTLIERS * LOST)
     for seeds in (3, 5):
-        for name, of_seed, of_class in (("", 0.0, 0.0), ("_differ", 0.1, 0.0), ("_classes_differ", 0.1, 0.3)):
-            tables = accuracies(random, seeds, of_seed, of_class)
-            found[f"accuracy_{seeds}_seeds{name}"] = holding(
-                map(over_seeds_and_images, tables), accuracy(of_seed, of_class)
+        for name, seed_spread, class_spread in (("", 0.0, 0.0), ("_differ", 0.1, 0.0), ("_classes_differ", 0.1, 0.3)):
+            tables = accuracies(random, seeds, seed_spread, class_spread)
+            shares[f"accuracy_{seeds}_seeds{name}"] = coverage(
+                map(over_seeds_and_images, tables), accuracy(seed_spread, class_spread)
             )
-    found |= unequal(np.random.default_rng(0))
-    percents = {f"{name}_percent": 100 * share for name, share in found.items()}
+    shares |= unequal(np.random.default_rng(0))
+    percents = {f"{name}_percent": 100 * share for name, share in shares.items()}
     write("coverage", torch.device("cpu"), runs=RUNS, images=IMAGES, **percents)
 
 
 def unequal(random: Draws) -> dict[str, float]:
-    """Sides with few seeds against sides with many, of one variant."""
-    found = {}
+    """Coverage of differences between a side with few seeds and a side with many seeds of one variant."""
+    shares = {}
     for seeds in (2, 3, 5):
         halves = ((table[:seeds], table[seeds:]) for table in accuracies(random, seeds + MANY, 0.1, 0.0))
         others = (between_tables(*both, same_seeds=False, same_images=True) for both in halves)
-        found[f"difference_{seeds}_against_{MANY}_seeds"] = holding(others, 0)
-        drawn = (np.split(random.normal(size=seeds + MANY), [seeds]) for _ in range(RUNS))
-        numbers = (over_seeds(few.tolist()).minus(over_seeds(many.tolist())) for few, many in drawn)
-        found[f"numbers_{seeds}_against_{MANY}_seeds"] = holding(numbers, 0)
-    return found
+        shares[f"difference_{seeds}_against_{MANY}_seeds"] = coverage(others, 0)
+        draws = (np.split(random.normal(size=seeds + MANY), [seeds]) for _ in range(RUNS))
+        numbers = (over_seeds(few.tolist()).minus(over_seeds(many.tolist())) for few, many in draws)
+        shares[f"numbers_{seeds}_against_{MANY}_seeds"] = coverage(numbers, 0)
+    return shares
 
 
-def holding(intervals: Iterable[Interval], true: float) -> float:
-    """The share of the intervals that hold the truth."""
+def coverage(intervals: Iterable[Interval], true: float) -> float:
+    """Share of the intervals that hold the true value."""
     return float(np.mean([abs(one.mean - true) <= (one.half or 0) for one in intervals]))
 
 
-def differences(random: Draws, seeds: int, ratio: float, of_images: float) -> Tables:
-    """Of two variants that are equal on average."""
-    shared = CHANGED * (of_images - 1) / (seeds + of_images - 1)  # variances, of images and of seeds
-    of_seed = (CHANGED - shared) * (ratio - 1) / IMAGES
+def differences(random: Draws, seeds: int, ratio: float, image_ratio: float) -> Tables:
+    """Tables of differences between two variants that are equal on average."""
+    shared = CHANGED * (image_ratio - 1) / (seeds + image_ratio - 1)  # variances of images (shared) and of seeds
+    seed_variance = (CHANGED - shared) * (ratio - 1) / IMAGES
     for _ in range(RUNS):
         images = shared**0.5 * random.choice([-1, 1], IMAGES)
-        yield ternary(random, images + of_seed**0.5 * random.normal(size=(seeds, 1)))
+        yield ternary(random, images + seed_variance**0.5 * random.normal(size=(seeds, 1)))
 
 
 def outliers(random: Draws, seeds: int) -> Tables:
@@ -81,23 +83,23 @@ def outliers(random: Draws, seeds: int) -> Tables:
 
 
 def ternary(random: Draws, means: Float[np.ndarray, "s n"]) -> Float[np.ndarray, "s n"]:
-    """-1, 0 and 1 with these means."""
-    drawn = random.random(means.shape)
-    return (drawn < (CHANGED + means) / 2).astype(float) - (drawn > 1 - (CHANGED - means) / 2)
+    """Draws -1, 0 and 1 with these means."""
+    uniform = random.random(means.shape)
+    return (uniform < (CHANGED + means) / 2).astype(float) - (uniform > 1 - (CHANGED - means) / 2)
 
 
-def accuracies(random: Draws, seeds: int, of_seed: float, of_class: float) -> Tables:
+def accuracies(random: Draws, seeds: int, seed_spread: float, class_spread: float) -> Tables:
     classes = np.arange(IMAGES) % CLASSES
     for _ in range(RUNS):
-        logits = LOGIT + OF_IMAGE * random.normal(size=IMAGES) + of_seed * random.normal(size=(seeds, 1))
-        logits = logits + of_class * random.normal(size=(seeds, CLASSES))[:, classes]
+        logits = LOGIT + OF_IMAGE * random.normal(size=IMAGES) + seed_spread * random.normal(size=(seeds, 1))
+        logits = logits + class_spread * random.normal(size=(seeds, CLASSES))[:, classes]
         yield (random.random((seeds, IMAGES)) < 1 / (1 + np.exp(-logits))).astype(float)
 
 
-def accuracy(of_seed: float, of_class: float) -> float:
-    """The truth: the mean over the logits' normal law."""
+def accuracy(seed_spread: float, class_spread: float) -> float:
+    """True accuracy: the mean over the normal distribution of the logits."""
     points, weights = np.polynomial.hermite_e.hermegauss(101)
-    spread = (OF_IMAGE**2 + of_seed**2 + of_class**2) ** 0.5
+    spread = (OF_IMAGE**2 + seed_spread**2 + class_spread**2) ** 0.5
     return float((weights / (1 + np.exp(-LOGIT - spread * points))).sum() / weights.sum())
 
 

@@ -7,7 +7,7 @@ from torchvision.ops import roi_align
 from annulus.device.rng import generator
 from annulus_lab.studies.detection.roi_align import SAMPLES, aligned
 
-SIDES = (12, 24, 50, 100)  # places of a map: the demo's two, and those of larger pictures
+SIDES = (12, 24, 50, 100)  # places of a map: two of the demo, two of larger pictures
 IMAGES, CHANNELS, BOXES, BINS = 4, 64, 256, 7
 PIXELS = 800  # of a picture
 TURNS = 5

@@ -1,8 +1,8 @@
-"""A step of CRD for each of the paper's thirteen pairs, and how long a student of `scale: paper` takes at that pace.
+"""Time of a CRD step for each of the paper's thirteen pairs, of a step of its teachers, and of whole trainings.
 
-On a GPU these are the minutes of `scale: gpu`; on a CPU they say which pairs are within reach, and the operators of a
-step let one guess at a GPU's, which takes some microseconds to be given each. The teacher is included, its own training
-is not. Evaluation, once after 240 epochs, is left out.
+On a GPU these are the minutes of `scale: gpu`. On a CPU they tell which pairs are within reach. The number of
+operators in a step helps to estimate a GPU's time: a GPU takes some microseconds to launch each. A CRD step includes
+the teacher's forward pass. Evaluation, once after 240 epochs, is left out.
 
 Source: Song and Ermon 2020, arXiv:2007.09852, Tables 1 and 2, Appendix C.3.
 """
@@ -19,8 +19,10 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from annulus.device.device import pick_device
 from annulus_lab.config.params import filled
+from annulus_lab.studies.distillation.classifiers.classifier import Classifier
 from annulus_lab.studies.distillation.classifiers.classifier_params import FitParams
 from annulus_lab.studies.distillation.classifiers.network import build_classifier
+from annulus_lab.studies.distillation.classifiers.objective import Objective, Supervised
 from annulus_lab.studies.distillation.classifiers.training import _Run
 from annulus_lab.studies.distillation.contrast import build_contrast
 from annulus_lab.studies.distillation.distillation_params import ContrastParams, WeightParams
@@ -33,11 +35,12 @@ IMAGES, SIZE, CLASSES = 50_000, 32, 100  # of CIFAR-100
 TURNS = 3
 STUDY = OwnStudy(ROOT / "stages" / "distillation" / "params.yaml")
 STUDY.params = replace(STUDY.params, scale="paper")
-FIT, CRD, PAIRS = STUDY.section("student", FitParams), loss_settings(STUDY, "crd"), STUDY.content["thirteen"]
+FIT, TEACHER_FIT = STUDY.section("student", FitParams), STUDY.section("teacher", FitParams)
+CRD, PAIRS = loss_settings(STUDY, "crd"), STUDY.content["thirteen"]
 
 
 class Operators(TorchDispatchMode):
-    """Counts the operators that compute, which on a GPU are about as many kernels."""
+    """Counts the operators that compute; a GPU runs about one kernel for each."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,38 +51,61 @@ class Operators(TorchDispatchMode):
         return operator(*args, **(kwargs or {}))
 
 
-def step_of(pair: Mapping[str, Any], device: torch.device) -> Callable[[], None]:
-    images, labels = random_images(IMAGES, SIZE), torch.arange(IMAGES) % CLASSES
+def student_step(pair: Mapping[str, Any], device: torch.device) -> Callable[[], None]:
+    labels = torch.arange(IMAGES) % CLASSES
     student, teacher = (build_classifier(pair[role], CLASSES, 0).to(device) for role in ("student", "teacher"))
-    params, steps = filled(ContrastParams, CRD["contrast"]), -(-IMAGES // FIT.batch_size)
+    params = filled(ContrastParams, CRD["contrast"])
     memories = ContrastiveDistillation(
-        (student.width, teacher.width), labels.to(device), params, build_contrast(params), 0, steps
+        (student.width, teacher.width), labels.to(device), params, build_contrast(params), 0, batches(FIT)
     )
     objective = Distillation(student, teacher, filled(WeightParams, CRD["weights"]), memories)
-    run = _Run(student, objective, images, FIT, 0, device)
-    run.labels = labels
-    rows = torch.randperm(IMAGES, generator=torch.Generator().manual_seed(0))[: FIT.batch_size]
+    return build_step(student, objective, FIT, device)
+
+
+def teacher_step(name: str, device: torch.device) -> Callable[[], None]:
+    teacher = build_classifier(name, CLASSES, 0).to(device)
+    return build_step(teacher, Supervised(teacher), TEACHER_FIT, device)
+
+
+def build_step(
+    classifier: Classifier, objective: Objective, fit: FitParams, device: torch.device
+) -> Callable[[], None]:
+    run = _Run(classifier, objective, random_images(IMAGES, SIZE), fit, 0, device)
+    run.labels = torch.arange(IMAGES) % CLASSES
+    rows = torch.randperm(IMAGES, generator=torch.Generator().manual_seed(0))[: fit.batch_size]
     views = torch.rand(len(rows), 3, SIZE, SIZE, device=device)
-    student.train()
+    classifier.train()
     return lambda: run._step(rows, views)
+
+
+def batches(fit: FitParams) -> int:
+    return -(-IMAGES // fit.batch_size)
+
+
+def minutes(step_seconds: float, fit: FitParams) -> int:
+    return round(step_seconds * fit.epochs * batches(fit) / 60)
 
 
 def main() -> None:
     device, numbers = pick_device(), {"images": IMAGES, "batch": FIT.batch_size, "epochs": FIT.epochs}
     for pair in PAIRS:
-        step = step_of(pair, device)
+        step = student_step(pair, device)
         with FlopCounterMode(display=False) as counter:
             step()
         with Operators() as operators:
             step()
         seconds = medians({"step": step}, TURNS, calls_per_turn(device))["step"]
-        steps = FIT.epochs * -(-IMAGES // FIT.batch_size)
         numbers |= {
             f"{pair['name']}_gflop_a_step": counter.get_total_flops() / 1e9,
             f"{pair['name']}_operators_a_step": operators.count,
             f"{pair['name']}_seconds_a_step": seconds,
-            f"{pair['name']}_student_minutes": round(seconds * steps / 60),
+            f"{pair['name']}_student_minutes": minutes(seconds, FIT),
         }
+    for name in dict.fromkeys(pair["teacher"] for pair in PAIRS):
+        step = teacher_step(name, device)
+        step()
+        seconds = medians({"step": step}, TURNS, calls_per_turn(device))["step"]
+        numbers |= {f"{name}_seconds_a_step": seconds, f"{name}_teacher_minutes": minutes(seconds, TEACHER_FIT)}
     write("distillation", device, **numbers)
 
 

@@ -1,11 +1,11 @@
 """DVC commands here and in DVC's own example project, in turn: `python tests/benchmarks/bench_dvc.py EXAMPLE`.
 
-EXAMPLE is a checkout of https://github.com/iterative/example-get-started-experiments. The main line has run here
-(`make repro`). CPU seconds, user and system; medians of ROUNDS.
+EXAMPLE is a checkout of https://github.com/iterative/example-get-started-experiments. The main line must have run here
+(`make repro`). Commands are measured in CPU seconds, user and system, as medians of ROUNDS.
 
-Beside that, in a clone at scale tiny and on a terminal: a whole `dvc exp run -S sampler=uniform`, its seconds outside
-of stages, until the first stage begins, and of the longest silence; with --bare also `make repro` of a bare clone and
-its installation.
+The benchmark also runs a whole `dvc exp run -S sampler=uniform` on a terminal, in a clone at scale tiny. It measures
+the seconds outside of stages, until the first stage begins, and of the longest silence. With --bare it also measures
+`make repro` of a bare clone and its installation.
 """
 
 import argparse
@@ -32,7 +32,7 @@ COMMANDS = {
     "plots_show": ["plots", "show"],
     "exp_show": ["exp", "show", "--no-pager"],
 }
-IDLE = {"idle_repro": ["repro"], "idle_exp_run": ["exp", "run"]}  # what the example cannot run without its data
+IDLE = {"idle_repro": ["repro"], "idle_exp_run": ["exp", "run"]}  # the example cannot run these without its data
 STUDIES = ("embedded_law", "cifar10_algorithms")  # one of four stages, one of 44
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colours and movements of a terminal
 TIMED_PYTHON = """#!/bin/sh
@@ -67,14 +67,14 @@ def medians(example: Path) -> dict[str, float]:
     return {f"{name}_cpu_seconds": statistics.median(taken) for name, taken in seconds.items()}
 
 
-def lines_of(command: list[str], folder: Path, environment: dict[str, str]) -> list[tuple[float, str]]:
-    """What a command shows on a terminal and when, in seconds since its start, bars too; the last is its end."""
+def timed_lines(command: list[str], folder: Path, environment: dict[str, str]) -> list[tuple[float, str]]:
+    """Lines that a command shows on a terminal, bars too, with the seconds since its start; the last is its end."""
     started, lines, (terminal, end) = time.monotonic(), [], os.openpty()
     process = subprocess.Popen(command, cwd=folder, env=environment, stdin=end, stdout=end, stderr=end)
     os.close(end)
     with suppress(OSError):  # Linux: the command has ended
-        while shown := os.read(terminal, 65536):
-            text = ESCAPES.sub("", shown.decode(errors="replace"))
+        while chunk := os.read(terminal, 65536):
+            text = ESCAPES.sub("", chunk.decode(errors="replace"))
             lines += [(time.monotonic() - started, line) for line in re.split(r"[\r\n]+", text) if line.strip()]
     os.close(terminal)
     if process.wait():
@@ -83,7 +83,7 @@ def lines_of(command: list[str], folder: Path, environment: dict[str, str]) -> l
 
 
 def exp_run(folder: Path) -> dict[str, float]:
-    """A whole experiment at scale tiny, in a clone whose main line has run."""
+    """Seconds of a whole experiment at scale tiny, in a clone whose main line has run."""
     subprocess.run(["git", "clone", "-q", str(ROOT), str(folder)], check=True)
     params, bin_folder, times = folder / "params.yaml", folder.parent / "bin", folder.parent / "times"
     params.write_text(re.sub("^scale: [a-z]*", "scale: tiny", params.read_text(), flags=re.MULTILINE))
@@ -92,10 +92,10 @@ def exp_run(folder: Path) -> dict[str, float]:
     (bin_folder / "python").chmod(0o755)
     path = os.pathsep.join([str(bin_folder), str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = os.environ | {"PATH": path, "STAGE_TIMES": str(times), "PYTHONUNBUFFERED": "1"}
-    lines_of(["dvc", "repro"], folder, environment)
+    timed_lines(["dvc", "repro"], folder, environment)
     subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@localhost", "commit", "-qam", "tiny"], cwd=folder)
     times.unlink()
-    lines = lines_of(["dvc", "exp", "run", "-S", "sampler=uniform"], folder, environment)
+    lines = timed_lines(["dvc", "exp", "run", "-S", "sampler=uniform"], folder, environment)
     stamps = [float(line) for line in times.read_text().split()]
     stages = sum(end - begin for begin, end in zip(stamps[::2], stamps[1::2], strict=True))
     return {
@@ -109,9 +109,9 @@ def exp_run(folder: Path) -> dict[str, float]:
 
 
 def bare_repro(folder: Path) -> dict[str, float]:
-    """`make repro` of a bare clone: until its numbers stand on the screen, and until the prompt."""
+    """Seconds of `make repro` of a bare clone: until its numbers stand on the screen, and until the prompt."""
     subprocess.run(["git", "clone", "-q", str(ROOT), str(folder)], check=True)
-    lines = lines_of(["make", "repro"], folder, dict(os.environ))
+    lines = timed_lines(["make", "repro"], folder, dict(os.environ))
     numbers = next(at for at, line in lines if "knn_top1_percent" in line)
     begun = next(at for at, line in lines if "Running stage" in line)
     return {

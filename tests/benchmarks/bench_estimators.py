@@ -1,6 +1,7 @@
 """The toys: runs trained together against one at a time, and the time of 200 updates of CPC and of ML-CPC.
 
-The targets are at least 3 times, and at most 1.05 (mlcpc Section 5.1 prints 1.14 s beside 1.15 s).
+Targets: runs trained together are at least 3 times as fast; ML-CPC takes at most 1.05 times CPC's time. mlcpc Section
+5.1 prints 1.14 s beside 1.15 s.
 """
 
 import statistics
@@ -64,10 +65,11 @@ def main() -> None:
 
 
 def conditional() -> tuple[float, float, float]:
-    """Seconds of an epoch of all runs: stacked as the study does, those of a variant on a core; stacked on one core
-    after the other; and one at a time, each with all of torch's threads.
+    """Seconds of an epoch of all runs in three ways.
 
-    Whatever computes is forked, in turns, so that this process has no threads yet that a fork would lose.
+    The first stacks the runs of a variant, as the study does, on a core for each variant. The second trains the stacks
+    one after the other on one core. The third trains one run at a time with all of torch's threads. Each way runs in
+    a forked process, in turns: a fork would lose threads that this process has started.
     """
     stacks, cores, loops = [], [], []
     for _ in range(TURNS):
@@ -92,7 +94,7 @@ def one_at_a_time(name: str) -> float:
 
 
 def loop(run: CriticRun, name: str, steps: int) -> float:
-    """What one would write for one run: a module, its optimiser, and the library's own negatives and bound."""
+    """Seconds of one run as a user would write it: a module, its optimiser, and the library's negatives and bound."""
     random = torch.Generator().manual_seed(run.seed)
     x, y = SumOfGaussians().sample(PARAMS.points, random)
     temperature = PARAMS.temperature if name == "cosine" else None
@@ -100,9 +102,9 @@ def loop(run: CriticRun, name: str, steps: int) -> float:
     optimizer = torch.optim.Adam(critic.parameters(), PARAMS.variants[name].learning_rate)
     started = time.perf_counter()
     for index in torch.randperm(PARAMS.points, generator=random).split(PARAMS.batch_size)[:steps]:
-        of_x, of_y = critic.embed_x(x[index]), critic.embed_y(y)
-        scores = of_x @ of_y.T
-        near = scores.detach() if name == "cosine" else -torch.cdist(of_x.detach(), of_y.detach())
+        embedded_x, embedded_y = critic.embed_x(x[index]), critic.embed_y(y)
+        scores = embedded_x @ embedded_y.T
+        near = scores.detach() if name == "cosine" else -torch.cdist(embedded_x.detach(), embedded_y.detach())
         rows = ball(near, index, run.percent / 100, PARAMS.negatives, random).index
         loss = infonce(scores.gather(1, index[:, None]), scores.gather(1, rows))
         optimizer.zero_grad()

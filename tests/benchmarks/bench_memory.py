@@ -1,7 +1,7 @@
 """Long memories: all of a queue of 65,536 keys, a row for each image of ImageNet, and one for each of CIFAR-10.
 
-Loss, forward and backward, stands against the one product that makes all scores. A ring and uniform negatives over
-ImageNet's rows say their memory too: how much they take at most, in units of the scores.
+The time of the loss, forward and backward, is divided by the time of the product that makes all scores. A ring and
+uniform negatives over ImageNet's rows are also measured by their peak memory, in units of the scores.
 """
 
 from collections.abc import Callable
@@ -22,13 +22,13 @@ from annulus.negatives.scores import Products
 DIM, REPETITIONS = 128, 11
 QUERIES, KEYS = 64, 65_536
 BATCH, ROWS, NEGATIVES = 256, 1_281_167, 4_096
-FEW_ROWS, FEW = 50_000, 256  # as many negatives as the studies of CIFAR-10 draw
+FEW_ROWS, FEW = 50_000, 256  # the negatives that the studies of CIFAR-10 draw
 TEMPERATURE = 0.2
 
 
 def unit(count: int, random: torch.Generator) -> Tensor:
-    drawn = torch.randn(count, DIM, generator=random, device=random.device)
-    return F.normalize(drawn, dim=1, out=drawn)
+    vectors = torch.randn(count, DIM, generator=random, device=random.device)
+    return F.normalize(vectors, dim=1, out=vectors)
 
 
 def bank_step(sampler: Sampler, negatives: int, queries: Tensor, bank: Tensor, own: Tensor) -> Callable[[], None]:
@@ -43,7 +43,7 @@ def bank_step(sampler: Sampler, negatives: int, queries: Tensor, bank: Tensor, o
 
 
 def queue_step(queries: Tensor, keys: Tensor) -> Callable[[], None]:
-    """Loss and gradient of queries whose positive is their key, against all of a queue that holds an older one."""
+    """Loss and gradient of queries whose positive is their key. Negatives: a whole queue with an older such key."""
     contrast = Contrast(ContrastConfig(Uniform(), None, InfoNCE(), "all"), len(keys), 0, keys.device)
     index = torch.arange(len(queries), device=keys.device)
     own = torch.stack([index, torch.full_like(index, -1)], dim=1)
@@ -58,13 +58,13 @@ def queue_step(queries: Tensor, keys: Tensor) -> Callable[[], None]:
 
 
 def peak_bytes(step: Callable[[], None], device: torch.device) -> int:
-    """The most memory that a step holds beyond what was there before. On a CPU: resident, by Linux's own count."""
+    """Peak memory of a step beyond the memory held before it. On a CPU: resident memory, as Linux counts it."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_allocated(device)
         step()
         return torch.cuda.max_memory_allocated(device) - before
-    Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # the peak is the present from here on
+    Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # resets the peak to the present value
     before = resident("VmRSS")
     step()
     return resident("VmHWM") - before
@@ -90,16 +90,16 @@ def main() -> None:
     calls = calls_per_turn(device)
     small = rows[:FEW_ROWS].clone()
     few = bank_step(Uniform(), FEW, queries, small, own % FEW_ROWS)
-    of_few = medians({"few": few, "product": lambda: queries @ small.T}, REPETITIONS, calls)
+    few_seconds = medians({"few": few, "product": lambda: queries @ small.T}, REPETITIONS, calls)
 
     keys, queries = rows[:KEYS].clone(), queries[:QUERIES]
     queue = queue_step(queries, keys)
-    of_queue = medians({"all": queue, "product": lambda: queries @ keys.T}, REPETITIONS, calls)
+    queue_seconds = medians({"all": queue, "product": lambda: queries @ keys.T}, REPETITIONS, calls)
     write(
         "memory",
         device,
-        all_of_queue_over_product=of_queue["all"] / of_queue["product"],
-        few_over_product=of_few["few"] / of_few["product"],
+        all_of_queue_over_product=queue_seconds["all"] / queue_seconds["product"],
+        few_over_product=few_seconds["few"] / few_seconds["product"],
         **{f"{name}_over_product": seconds[name] / seconds["product"] for name in samplers},
         **{f"{name}_peak_over_scores": peak for name, peak in peaks.items()},
         ring_seconds=seconds["ring"],

@@ -1,17 +1,18 @@
-"""MoCo and SimCLR: images per second against other libraries' own recipes and the bare step; what MoCoRing costs.
+"""MoCo and SimCLR: images per second against other libraries' recipes and the bare step, and MoCoRing's cost.
 
-`bench_methods.py stems` compares MoCo with both stems, that for small images too, with which ResNets of 32 pixels are
-trained, each in batches of 32 and 256; it takes half an hour of a core. `bench_methods.py stable_pretraining`
-compares both methods, or the one named behind, with that library alone, in batches of 32 and 256, in five minutes each.
+`bench_methods.py stems` compares MoCo with both stems, in batches of 32 and 256. One is the stem for small images, with
+which ResNets of 32 pixels are trained. It takes half an hour of a core. `bench_methods.py stable_pretraining` compares
+both methods, or the one named behind, with that library alone, in batches of 32 and 256. It takes five minutes each.
 
-ResNet-18, 32 pixels, the same images, kinds of augmentation, heads and number of keys on both sides. Turns of a few
-steps go round all contestants. Other libraries run in processes of their own (lightly_recipe.py, as its examples are
-and with `stems` tuned too; stable_pretraining_recipe.py, as its scripts are); each tries several numbers of loader
-workers up to the number of cores, and the fastest counts. Networks of ours compute in bfloat16 on a GPU, as do those of
-the tuned ones, and once more with ANNULUS_COMPILE=graphs; on a CPU all compute in float32. A bare step is what no
-pipeline can spare: encoders forward and backward, the plain loss over all scores, the optimiser, the memory's update,
-on random views, without a sampler; another library's is its own step on random views. Whole epochs, with validation,
-stand beside as many bare steps.
+All sides use ResNet-18, 32 pixels, the same images, kinds of augmentation, heads and number of keys. Turns of a few
+steps go round all contestants. Other libraries run in processes of their own: lightly_recipe.py follows lightly's
+examples (with `stems` also a tuned form), stable_pretraining_recipe.py follows that library's scripts. Each tries
+several numbers of loader workers up to the number of cores, and the fastest counts. On a GPU our networks and the tuned
+ones compute in bfloat16, and ours once more with ANNULUS_COMPILE=graphs. On a CPU all compute in float32.
+
+A bare step is the work that every pipeline must do, on random views: encoders forward and backward, the plain loss over
+all scores, the optimiser, and the memory's update, without a sampler. Another library's bare step is its own step on
+random views. Whole epochs, with validation, stand beside the same number of bare steps.
 """
 
 import json
@@ -44,10 +45,10 @@ from annulus.methods.simclr import SimCLR
 from annulus.training.loop import Training
 
 IMAGES, BATCH, SIZE, QUEUE, LONG_QUEUE = 4_096, 256, 32, 4_096, 65_536
-GRAPH_STEPS = 12  # in which torch compiles and captures
+GRAPH_STEPS = 12  # torch compiles and captures within them
 SMALL_BATCH = 32  # of most CIFAR-10 runs in this repository
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-FEW_CORES = 4  # beyond, no loader of one worker is the fastest
+FEW_CORES = 4  # with more cores, the fastest loader has several workers
 HEADS = {"moco": "mlp", "simclr": "mlp-bn"}  # MoCo v2's, and lightly's for SimCLR
 TEMPERATURES = {"moco": 0.2, "simclr": 0.5}
 STEMS = (
@@ -57,7 +58,7 @@ STEMS = (
     ("imagenet", BATCH, 3, 3),
 )
 STABLE_STEPS = ((SMALL_BATCH, 3, 6), (BATCH, 3, 2))
-# A library, whose recipe is LIBRARY_recipe.py, and what its command is told before the method.
+# Library (its recipe is LIBRARY_recipe.py) and options of its command before the method.
 LIGHTLY = {"lightly": ("lightly", "plain")}
 STABLE = {"stable_pretraining": ("stable_pretraining",)}
 TUNED = {"lightly_tuned": ("lightly", "tuned")}  # with channels last and the allocator
@@ -67,17 +68,17 @@ BRINGS = {
 }
 
 Turn = Callable[[], float]  # seconds per step
-# The same, given workers (None: a bare step), steps to warm up and steps that are timed.
+# Seconds per step from workers (None: a bare step), warm-up steps and timed steps.
 PeerTurn = Callable[[int | None, int, int], float]
 
 
-def images_of(count: int, pixels: Tensor) -> ImageSet:
+def make_images(count: int, pixels: Tensor) -> ImageSet:
     rows = np.arange(count)
     labels = torch.from_numpy(row_classes(rows)).long()
     return ImageSet(Resident(pixels), labels, torch.from_numpy(rows).long(), CLASSES)
 
 
-def of_keys(
+def build_run(
     method: str,
     sampler: str,
     stem: str,
@@ -88,19 +89,19 @@ def of_keys(
     validation: ImageSet | None = None,
     scale: Mapping[str, int] = MappingProxyType({}),
 ) -> Training:
-    """A training, without validation images unless some are given."""
+    """Builds a training, by default without validation images."""
     views = PARAMS.view_sets["standard" if method == "moco" else "strong"]
     changes = {
         "method": {"head": HEADS[method], "temperature": TEMPERATURES[method], "negatives": "all"},
         "budget": {"batch_size": batch, "queue": queue, **scale},
-        "views": vars(views) | {"blur": None},  # now the same kinds of views as the others'
+        "views": vars(views) | {"blur": None},  # the same kinds of views as the others'
     }
-    seen = images.take(torch.arange(0)) if validation is None else validation
-    return training(method, sampler, stem, changes, images, seen, device)
+    validation_images = images.take(torch.arange(0)) if validation is None else validation
+    return training(method, sampler, stem, changes, images, validation_images, device)
 
 
-def turn_of(step: Callable[[], None], warm: int, steps: int) -> Turn:
-    """Seconds per step over `steps` of them, after `warm` others: the contestant before left its data in the caches."""
+def timed_turn(step: Callable[[], None], warm: int, steps: int) -> Turn:
+    """Turn that times `steps` steps after `warm` others: the contestant before left its data in the caches."""
 
     def turn() -> float:
         for number in range(warm + steps):
@@ -148,10 +149,10 @@ def bare_step(run: Training, batch: int) -> Callable[[], None]:
 
 @contextmanager
 def recipe(library: str, *options: str, method: str, stem: str, batch: int, images: Path) -> Iterator[PeerTurn]:
-    """Turns of a process that runs the library's recipe, and waits in between."""
+    """Yields the turns of a process that runs the library's recipe and waits between turns."""
     script = Path(__file__).with_name(f"{library}_recipe.py")
     command = [sys.executable, script, *options, method, stem, str(batch), images]
-    # Where the block ends its input is closed: the recipe ends when nothing more is asked.
+    # At the end of the block the input closes, and the recipe ends.
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
 
         def turn(workers: int | None, warm: int, steps: int) -> float:
@@ -166,13 +167,13 @@ def recipe(library: str, *options: str, method: str, stem: str, batch: int, imag
 
 
 def go_round(contestants: Mapping[str, Turn], turns: int) -> dict[str, float]:
-    """Median seconds per step of each contestant, in turns, so that the machine's mood falls on all alike."""
+    """Median seconds per step of each contestant, in turns, so that other load on the machine slows all alike."""
     rounds = [{name: turn() for name, turn in contestants.items()} for _ in range(turns)]
     return {name: statistics.median(each[name] for each in rounds) for name in contestants}
 
 
 def installed(peers: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    """Those peers whose library can be imported; what brings each other library is printed."""
+    """Returns the peers whose library can be imported, and prints how to install each other library."""
     libraries = {library for library, *_ in peers.values()}
     missing = {library for library in libraries if find_spec(library) is None}
     for library in sorted(missing):
@@ -191,16 +192,16 @@ def against_peers(
 ) -> dict[str, float | int]:
     """Rates and ratios of one method with one stem."""
     pixels = draw_shapes(np.arange(IMAGES), SIZE, 0)
-    images = images_of(IMAGES, pixels)
-    runs = [of_keys(method, "uniform", stem, QUEUE, batch, images, device) for _ in range(2)]
+    images = make_images(IMAGES, pixels)
+    runs = [build_run(method, "uniform", stem, QUEUE, batch, images, device) for _ in range(2)]
     bare, ours = bare_step(runs[0], batch), whole_step(runs[1])
-    contestants = {"bare": turn_of(bare, 1, steps), "ours": turn_of(ours, 1, steps)}
+    contestants = {"bare": timed_turn(bare, 1, steps), "ours": timed_turn(ours, 1, steps)}
     if device.type == "cuda":
         with patch.dict(os.environ, ANNULUS_COMPILE="graphs"):
-            graphs = whole_step(of_keys(method, "uniform", stem, QUEUE, batch, images, device))
+            graphs = whole_step(build_run(method, "uniform", stem, QUEUE, batch, images, device))
         for _ in range(GRAPH_STEPS):
             graphs()
-        contestants["graphs"] = turn_of(graphs, 1, steps)
+        contestants["graphs"] = timed_turn(graphs, 1, steps)
     workers = sorted({CORES // 2, CORES} | ({0, 1} if CORES <= FEW_CORES else set()))
     with ExitStack() as stack:
         path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "images.pt"
@@ -209,7 +210,7 @@ def against_peers(
             theirs = stack.enter_context(recipe(*peer, method=method, stem=stem, batch=batch, images=path))
             contestants[f"{name}_bare"] = partial(theirs, None, 1, steps)
             for count in workers:
-                # A worker prepares two batches ahead; one step more than that, and its lead is what it will be.
+                # A worker prepares two batches ahead: its lead is steady after one step more than that.
                 contestants[f"{name}_{count}"] = partial(theirs, count, 2 * count + 1, steps)
         seconds = go_round(contestants, turns)
     numbers = {"images_per_second": batch / seconds["ours"], "percent_of_bare": 100 * seconds["bare"] / seconds["ours"]}
@@ -227,15 +228,18 @@ def against_peers(
         }
         if "graphs" in seconds:
             numbers[f"graphs_times_{name}"] = best_seconds / seconds["graphs"]
-    of_batch = "" if batch == BATCH else f"_batch_{batch}"
-    return {f"{method}_{stem}_stem{of_batch}_{name}": number for name, number in numbers.items()}
+    suffix = "" if batch == BATCH else f"_batch_{batch}"
+    return {f"{method}_{stem}_stem{suffix}_{name}": number for name, number in numbers.items()}
 
 
 def epochs(device: torch.device) -> dict[str, float | int]:
-    """An epoch of each method with the stem for large images, with its validation, against as many bare steps."""
+    """Epochs of each method with the stem for large images, with validation, against the same number of bare steps."""
     images, validation, scale = epoch_sets(BATCH, SIZE, device)
     runs, others = (
-        {name: of_keys(name, "uniform", "imagenet", QUEUE, BATCH, images, device, validation, scale) for name in HEADS}
+        {
+            name: build_run(name, "uniform", "imagenet", QUEUE, BATCH, images, device, validation, scale)
+            for name in HEADS
+        }
         for _ in range(2)
     )
     percent = epochs_of_bare(runs, {name: bare_step(run, BATCH) for name, run in others.items()}, device)
@@ -245,16 +249,16 @@ def epochs(device: torch.device) -> dict[str, float | int]:
 
 
 def ring_against_all(device: torch.device) -> dict[str, float | int]:
-    """A step of MoCoRing over one of MoCo, both with the long queue, each image's key in it, all members used."""
+    """Step time of MoCoRing over MoCo's, both with the long queue, each image's key in it, all members used."""
     random = torch.Generator().manual_seed(0)
     pixels = torch.randint(0, 256, (LONG_QUEUE, 3, SIZE, SIZE), generator=random, dtype=torch.uint8)
-    images, steps = images_of(LONG_QUEUE, pixels), {}
+    images, steps = make_images(LONG_QUEUE, pixels), {}
     bare = partial(bare_step, batch=BATCH)
-    of = {"bare": ("uniform", bare), "all": ("uniform", whole_step), "ring": ("ring", whole_step)}
-    for name, (sampler, step) in of.items():
-        run = of_keys("moco", sampler, "imagenet", LONG_QUEUE, BATCH, images, device)
+    contestants = {"bare": ("uniform", bare), "all": ("uniform", whole_step), "ring": ("ring", whole_step)}
+    for name, (sampler, step) in contestants.items():
+        run = build_run("moco", sampler, "imagenet", LONG_QUEUE, BATCH, images, device)
         run.method.queues[0].images.copy_(torch.randperm(LONG_QUEUE, generator=random))
-        steps[name] = turn_of(step(run), 1, max(4, calls_per_turn(device)))
+        steps[name] = timed_turn(step(run), 1, max(4, calls_per_turn(device)))
     seconds = go_round(steps, 7)
     return {
         "moco_ring_over_moco": seconds["ring"] / seconds["all"],
@@ -269,7 +273,7 @@ def main() -> None:
     numbers: dict[str, float | int] = {"batch": BATCH, "pixels": SIZE, "queue": QUEUE}
     least = calls_per_turn(device)
     if part == "stems":
-        # Steps of the stem for small images take ten times as long, and hide a loader: fewer of them.
+        # Steps of the stem for small images take ten times as long and hide a loader: a turn has fewer of them.
         peers = installed(LIGHTLY | TUNED)
         rows = [row for row in STEMS if not chosen or [row[0], str(row[1])] == chosen]
         for stem, batch, turns, steps in rows:

@@ -1,7 +1,7 @@
 """Exact negatives against sorting every score and gathering K x d rows, and against the score product alone.
 
-And one k-means clustering of the memory against Lloyd's rule in plain torch, and the neighbours that follow from it;
-the target is at most two seconds per clustering on two cores.
+Also one k-means clustering of the memory against Lloyd's rule in plain torch, and the neighbours computed from it. The
+target is at most two seconds per clustering on two cores.
 """
 
 from functools import partial
@@ -29,7 +29,7 @@ SAMPLERS: dict[str, Sampler] = {
 
 
 def lloyd(rows: Tensor) -> Tensor:
-    """The plainest fast way: one product per iteration, sums by index_add. A cluster that runs empty stays at zero."""
+    """Lloyd's rule, one product per iteration, sums by index_add. The centre of an empty cluster is zero."""
     centres = rows[torch.randperm(len(rows), device=rows.device)[:CLUSTERS]]
     for _ in range(ITERATIONS):
         assigned = nearest(rows, centres)
@@ -49,8 +49,8 @@ def main() -> None:
     bank = F.normalize(torch.randn(IMAGES, DIM, generator=random, device=device), dim=1)
     queries = F.normalize(torch.randn(BATCH, DIM, generator=random, device=device), dim=1)
     own = torch.randint(IMAGES, (BATCH,), generator=random, device=device)
-    of_rows, of_runs = (kmeans(bank, CLUSTERS, ITERATIONS, runs, seed=0) for runs in (1, RUNS))
-    clusters, neighbours = (Clusters(found, found[:, own]) for found in (of_rows, of_runs))
+    one_run, all_runs = (kmeans(bank, CLUSTERS, ITERATIONS, runs, seed=0) for runs in (1, RUNS))
+    clusters, neighbours = (Clusters(assignment, assignment[:, own]) for assignment in (one_run, all_runs))
 
     def product() -> Tensor:
         return queries @ bank.T
@@ -62,11 +62,11 @@ def main() -> None:
         return scores.gather(1, sampler.draw(scores, own, NEGATIVES, random, 1.0, clusters).index)
 
     def sort_and_gather() -> Tensor:
-        """The ring as the papers' public code family does it: sort all scores, gather K rows per query."""
+        """Ring as the papers' public code family computes it: sorts all scores, gathers K rows per query."""
         order = product().argsort(dim=1, descending=True)
         first, last = int(0.01 * IMAGES), int(0.1 * IMAGES)
-        drawn = torch.randint(first, last, (BATCH, NEGATIVES), generator=random, device=device)
-        return (bank[order.gather(1, drawn)] * queries[:, None]).sum(dim=2)
+        ranks = torch.randint(first, last, (BATCH, NEGATIVES), generator=random, device=device)
+        return (bank[order.gather(1, ranks)] * queries[:, None]).sum(dim=2)
 
     seconds = medians(
         {"product": product, "sort_and_gather": sort_and_gather}

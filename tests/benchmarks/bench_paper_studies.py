@@ -1,7 +1,7 @@
 """Hours on one core of the studies that train networks of their own at the papers' settings, from a part of each.
 
-Each part is timed at `scale: paper` and multiplied by how often the study repeats it. Hours are those of all seeds in
-sequence. Evaluation is left out where it takes less than a hundredth.
+Each part is timed at `scale: paper` and multiplied by the number of its repetitions in the study. Hours are of all
+seeds in sequence; for moving digits they are of one seed. Evaluation is left out where it takes less than a hundredth.
 """
 
 import time
@@ -94,11 +94,11 @@ def main() -> None:
     torch.set_num_threads(1)
     estimators, digits = study("estimators"), study("moving_digits")
     sharing, supervised = moving_digits(digits)
-    found = {one.__name__: one(estimators) for one in (gaussians, conditional, binary, theorems)}
+    totals = {one.__name__: one(estimators) for one in (gaussians, conditional, binary, theorems)}
     write(
         "paper_studies",
         torch.device("cpu"),
-        **{f"{name}_hours": value / 3600 for name, value in found.items()},
+        **{f"{name}_hours": value / 3600 for name, value in totals.items()},
         sharing_hours=sharing / 3600,
         supervised_hours=supervised / 3600,
     )

@@ -1,12 +1,13 @@
 """The training step end to end against the same step on random tensors without data, views, sampler or logging.
 
-The bare step is what no pipeline can spare: encoder forward and backward, the scores of the batch against the
+The bare step is the work that every pipeline must do: encoder forward and backward, the scores of the batch against the
 memory, InfoNCE with fixed negatives, the optimiser and the bank's update.
 
-The same bare step with torch's own convolutions of small maps (`annulus.encoders.small`); with
-ANNULUS_PRECISION=bf16, where the processor has AMX.
+The bare step also runs with torch's own convolutions of small maps (`annulus.encoders.small`) and, where the processor
+has AMX, with ANNULUS_PRECISION=bf16.
 
-And whole epochs, with validation and all else that the loop does between two of them, against as many bare steps.
+Whole epochs, with validation and everything else that the loop does between two of them, are compared with the same
+number of bare steps.
 """
 
 import os
@@ -28,7 +29,7 @@ from annulus.training.loop import Training
 IMAGES, BATCH, NEGATIVES, SIZE = 50_000, 256, 4_096, 32
 
 
-def of_memory(
+def build_run(
     sampler: str,
     stem: str,
     device: torch.device,
@@ -64,8 +65,8 @@ def bare_step(run: Training) -> Callable[[], None]:
 
 def epochs(device: torch.device) -> dict[str, float | int]:
     images, validation, scale = epoch_sets(BATCH, SIZE, device)
-    runs = {name: of_memory(name, "imagenet", device, images, validation, scale) for name in ("uniform", "ring")}
-    bare = bare_step(of_memory("uniform", "imagenet", device, images, validation, scale))
+    runs = {name: build_run(name, "imagenet", device, images, validation, scale) for name in ("uniform", "ring")}
+    bare = bare_step(build_run("uniform", "imagenet", device, images, validation, scale))
     percent = epochs_of_bare(runs, dict.fromkeys(runs, bare), device)
     return {f"imagenet_stem_{name}": number for name, number in percent.items()} | {"epoch_images": len(images)}
 
@@ -75,8 +76,8 @@ def main() -> None:
     numbers: dict[str, float | int] = {"images": IMAGES, "batch": BATCH, "negatives": NEGATIVES, "pixels": SIZE}
     for stem, repetitions in (("imagenet", 15), ("cifar", 15 if device.type == "cuda" else 3)):
         samplers, sets = ("uniform", "ring"), (random_images(IMAGES, SIZE), random_images(0, SIZE))
-        steps = {sampler: whole_step(of_memory(sampler, stem, device, *sets)) for sampler in samplers}
-        bare = bare_step(of_memory("uniform", stem, device, *sets))
+        steps = {sampler: whole_step(build_run(sampler, stem, device, *sets)) for sampler in samplers}
+        bare = bare_step(build_run("uniform", stem, device, *sets))
         amx = device.type == "cpu" and torch.cpu._is_amx_tile_supported()
         half = {"bf16": patch.dict(os.environ, ANNULUS_PRECISION="bf16")(bare)} if amx else {}
         conv2d = {"conv2d": patch.object(SmallMapConv2d, "forward", nn.Conv2d.forward)(bare)}

@@ -1,16 +1,17 @@
-"""Images on the disk: how fast JPEG becomes views, what a step from shards costs, and the memory of `prepare`.
+"""Images on the disk: speed from JPEG to views, cost of a step from shards, and the memory of `prepare`.
 
-Against torchvision's DataLoader with as many workers as cores. Both read the same JPEGs (shorter side 256 px, quality
-90) and make views of 224 px by the standard recipe; torchvision decodes with Pillow, and makes them of its
-images and of tensors. Seconds of the clock, and of the processor, with workers: these depend less on what else runs.
+The opponent is torchvision's DataLoader with a worker for each core. Both read the same JPEGs (shorter side 256 px,
+quality 90) and make views of 224 px by the standard recipe; torchvision decodes with Pillow, and makes them of its
+images and of tensors. Seconds are of the clock and of the processor, workers included: the latter depend less on other
+load.
 
-Reading and decoding alone, by each decoder: microseconds of the processor an image, and those under Python's lock.
+Reading and decoding alone, by each decoder: microseconds of the processor per image, in all and under Python's lock.
 
 A step of ResNet-18 at 224 px from images in memory, as pixels in shards, and as JPEG in shards; all are squares.
-Seconds of the processor, reading and decoding included.
+Seconds of the processor include reading and decoding.
 
-The peak memory of the whole stage, in a process of its own; it grows with the number of images, by a few hundred bytes
-each, from which that of ImageNet's number follows.
+The peak memory is measured for the whole stage, in its own process. It grows by a few hundred bytes per image, from
+which the peak for ImageNet is extrapolated.
 """
 
 import json
@@ -51,11 +52,11 @@ LOCK_SECONDS = 5.0  # of the processor, for each decoder and turn
 FEW, MANY, LARGE = 20_000, 100_000, 4_000  # images of 64 px, and of 256 px
 ALL, OF_CLASS = 1_281_167, 1300  # ImageNet
 BENCHMARKS = Path(__file__).parent
-TILES = 250  # different images; the others are further names of theirs
+TILES = 250  # different images; the other files are hard links to them
 
 
 def photo(height: int, width: int, random: np.random.Generator) -> Image.Image:
-    """Structure of several sizes and grain: a JPEG of quality 90 takes as many bytes as a photograph's."""
+    """Image with structure of several sizes and grain; its JPEG of quality 90 is as large as a photograph's."""
     pixels = 128 + random.normal(0, 4, (height, width, 3))
     for cells, amplitude in ((8, 60), (32, 40), (128, 18)):
         coarse = random.integers(0, 256, (cells * height // 256 + 2, cells * width // 256 + 2, 3), dtype=np.uint8)
@@ -64,7 +65,7 @@ def photo(height: int, width: int, random: np.random.Generator) -> Image.Image:
     return Image.fromarray(pixels.clip(0, 255).astype(np.uint8))
 
 
-def written(folder: Path, sizes: list[tuple[int, int]]) -> FileList:
+def write_jpegs(folder: Path, sizes: list[tuple[int, int]]) -> FileList:
     folder.mkdir()
     random, names = np.random.default_rng(0), [f"{number}.jpg" for number in range(len(sizes))]
     for name, size in zip(names, sizes, strict=True):
@@ -72,7 +73,7 @@ def written(folder: Path, sizes: list[tuple[int, int]]) -> FileList:
     return FileList(folder.parent, [folder.name], torch.zeros(len(names), dtype=torch.int64), encoded(names))
 
 
-def packed(files: FileList, kind: str, folder: Path) -> Packed:
+def write_shards(files: FileList, kind: str, folder: Path) -> Packed:
     folder.mkdir()
     return pack(files, torch.arange(len(files)), kind, SIDE, folder, "train")[0]
 
@@ -91,7 +92,7 @@ class Photos(Dataset):
 
 
 def processor_seconds() -> float:
-    """Of all threads of this process, and of its children's, which Linux counts in hundredths."""
+    """Processor seconds of all threads of this process and of its children, which Linux counts in hundredths."""
     process = os.getpid()
     children = Path(f"/proc/{process}/task/{process}/children").read_text(encoding="utf-8").split()
     ticks = 0
@@ -103,10 +104,10 @@ def processor_seconds() -> float:
 
 
 def loaders(folder: Path) -> tuple[dict[str, float], dict[str, float]]:
-    """Seconds by the clock and of the processor for all images, decoded and seen."""
+    """Seconds of the clock and of the processor for all images, from JPEG to views."""
     shapes = [(256, 341), (341, 256), (256, 384), (256, 256)]  # of photographs of 4:3, 3:2 and 1:1
-    files = written(folder / "photos", [shapes[number % 4] for number in range(IMAGES)])
-    store, random = packed(files, "jpeg", folder / "shards"), torch.Generator().manual_seed(0)
+    files = write_jpegs(folder / "photos", [shapes[number % 4] for number in range(IMAGES)])
+    store, random = write_shards(files, "jpeg", folder / "shards"), torch.Generator().manual_seed(0)
 
     def ours() -> None:
         for index, images in store.in_turn(torch.randperm(IMAGES, generator=random).split(BATCH)):
@@ -132,9 +133,9 @@ def loaders(folder: Path) -> tuple[dict[str, float], dict[str, float]]:
 
 
 def decoding(folder: Path) -> dict[str, float]:
-    """Microseconds of the processor an image, by each decoder, and those under Python's lock."""
-    files = written(folder / "decoded", [(SIDE, 341)] * BATCH)
-    store, numbers, decoders = packed(files, "jpeg", folder / "decoded shards"), {}, {"pillow": by_pillow}
+    """Microseconds of the processor per image for each decoder, in all and under Python's lock."""
+    files = write_jpegs(folder / "decoded", [(SIDE, 341)] * BATCH)
+    store, numbers, decoders = write_shards(files, "jpeg", folder / "decoded shards"), {}, {"pillow": by_pillow}
     if decoder() is by_simplejpeg:
         decoders["simplejpeg"] = by_simplejpeg
     for name, decode in decoders.items():
@@ -150,9 +151,9 @@ def decoding(folder: Path) -> dict[str, float]:
 
 
 def steps(folder: Path) -> dict[str, float]:
-    """Seconds of the processor in a step from each store."""
-    files = written(folder / "squares", [(SIDE, SIDE)] * IMAGES)
-    raw, jpeg = (packed(files, kind, folder / f"{kind} squares") for kind in ("raw", "jpeg"))
+    """Seconds of the processor for a step from each store."""
+    files = write_jpegs(folder / "squares", [(SIDE, SIDE)] * IMAGES)
+    raw, jpeg = (write_shards(files, kind, folder / f"{kind} squares") for kind in ("raw", "jpeg"))
     memory = Resident(torch.cat([images for _, images in raw.in_turn(torch.arange(IMAGES).split(BATCH))]))
     runs = {name: whole_step(run_on(store)) for name, store in (("memory", memory), ("raw", raw), ("jpeg", jpeg))}
     return medians(runs, STEP_REPETITIONS, clock=processor_seconds)
@@ -168,10 +169,9 @@ def run_on(store: Store) -> Training:
 
 
 def peak_bytes(folder: Path, count: int, side: int) -> tuple[int, int]:
-    """The most memory that a process has had which has imported the stage `prepare`, and when the stage has ended, of
-    so many JPEGs of that size."""
+    """Peak memory of a process after it imported the stage `prepare`, and after the stage on `count` JPEGs."""
     root = folder / f"{count} of {side}"
-    tiles = written(root.with_name(f"tiles of {side} for {count}"), [(side, side)] * TILES)
+    tiles = write_jpegs(root.with_name(f"tiles of {side} for {count}"), [(side, side)] * TILES)
     for split, images in (("train", count - count // 20), ("test", count // 20)):
         for number in range(images):
             place = root / split / str(number % max(2, count // OF_CLASS))
@@ -185,13 +185,13 @@ def peak_bytes(folder: Path, count: int, side: int) -> tuple[int, int]:
     words = ["--params", root / "params.yaml", "--images", root / "images", "--split", root / "split.json"]
     words += ["--metrics", root / "prepare.json"]
     environment = {**os.environ, "DVC_ROOT": str(root), "PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'stages'}:{BENCHMARKS}"}
-    said = subprocess.check_output([sys.executable, "-c", MEASURED, *map(str, words)], cwd=ROOT, env=environment)
+    output = subprocess.check_output([sys.executable, "-c", MEASURED, *map(str, words)], cwd=ROOT, env=environment)
     assert json.loads((root / "prepare.json").read_text())["train_images"] > 0.9 * count
-    imports, peak = map(int, said.splitlines())
+    imports, peak = map(int, output.splitlines())
     return imports, peak
 
 
-# The stage; before and after it, the most memory that the process has had.
+# Runs the stage and prints the peak memory of the process before and after it.
 MEASURED = """
 import sys
 import prepare

@@ -1,15 +1,15 @@
-"""Views of 32 and 224 pixels on one core, by its seconds: ours, Pillow's, tensors', kornia's and albumentations'.
+"""Views of 32 and 224 pixels on one core, in processor time: ours, Pillow's, tensors', kornia's and albumentations'.
 
 All do the standard contrastive augmentation (random resized crop, flip, colour jitter, greyscale) and end in floats in
 [0, 1], channels first. `moco_v2` adds a Gaussian blur of half of the images (arXiv:2003.04297, Section 3); `infomin` is
-RA-CJ-Blur (arXiv:2005.10243, Section 7.2): RandAugment and blur too. Views of 224 pixels are of images of 256 x 341: of
-planes, and as a JPEG decoder leaves them, which is how albumentations takes them.
-Ours and torchvision's resize with antialiasing, albumentations' and kornia's default does not.
+RA-CJ-Blur (arXiv:2005.10243, Section 7.2): RandAugment and blur too. Views of 224 pixels are of images of 256 x 341, in
+planes or with channels last as from a JPEG decoder; albumentations takes the latter.
+Ours and torchvision's resize with antialiasing; the defaults of albumentations and kornia do not.
 
-Rows `in_a_worker` are the transforms of a data set: a picture of Pillow to two views, one picture at a time. Rows
-`loader` are a whole DataLoader by wall time: workers decode JPEG by Pillow, make two views, and send the batches.
+Rows `in_a_worker` time the transforms of a data set: a picture of Pillow to two views, one picture at a time. Rows
+`loader` time a whole DataLoader by wall time: workers decode JPEG by Pillow, make two views, and send the batches.
 
-albumentations is not among the pinned packages: `pip install albumentations==2.0.8`, the last under MIT's licence.
+albumentations is not among the pinned packages: `pip install albumentations==2.0.8`, the last with the MIT licence.
 """
 
 import io
@@ -35,7 +35,7 @@ from annulus.views.blur import kernel_size
 from annulus.views.recipe import augment
 from annulus.views.single import TwoViews
 
-os.environ["NO_ALBUMENTATIONS_UPDATE"] = "1"  # it would ask its server for a newer version
+os.environ["NO_ALBUMENTATIONS_UPDATE"] = "1"  # else it looks for a newer version on its server
 
 SMALL = {"size": 32, "stored": (32, 32), "batch": 256}
 LARGE = {"size": 224, "stored": (256, 341), "batch": 32}
@@ -55,12 +55,12 @@ Transform = Callable[[Image.Image], list[Tensor]]
 
 def main() -> None:
     torch.set_num_threads(1)
-    numbers = of_size(**SMALL) | of_size(**LARGE) | loaders(LARGE["size"], LARGE["stored"], **LOADER)
+    numbers = measure(**SMALL) | measure(**LARGE) | loaders(LARGE["size"], LARGE["stored"], **LOADER)
     write("views", torch.device("cpu"), **numbers, batch_32px=SMALL["batch"], batch_224px=LARGE["batch"])
 
 
-def of_size(size: int, stored: tuple[int, int], batch: int) -> dict[str, float]:
-    """Images a second of each contestant, and how many times its time ours takes."""
+def measure(size: int, stored: tuple[int, int], batch: int) -> dict[str, float]:
+    """Images per second of each contestant, and its time over the time of ours."""
     torch.manual_seed(0)
     random = torch.Generator().manual_seed(0)
     images = torch.randint(0, 256, (batch, 3, *stored), generator=random, dtype=torch.uint8)
@@ -76,7 +76,7 @@ def of_size(size: int, stored: tuple[int, int], batch: int) -> dict[str, float]:
         "ours_by_operators": lambda: by_operators(images, size, random),
         "torchvision_pil": lambda: torch.stack([on_pil(picture) for picture in pictures]),
         "torchvision_tensors": lambda: torch.stack([on_tensors(image) for image in images]),
-        # One draw for the whole batch: less than is asked for, and shown for scale only.
+        # One draw for the whole batch: less work than the others', listed for scale only.
         "torchvision_tensors_all_images_alike": lambda: on_tensors(images),
         "moco_v2": lambda: augment(images, MOCO_V2, size, random),
         "moco_v2_as_jpeg": lambda: augment(as_jpeg, MOCO_V2, size, random),
@@ -84,7 +84,7 @@ def of_size(size: int, stored: tuple[int, int], batch: int) -> dict[str, float]:
         "infomin": lambda: augment(images, INFOMIN, size, random),
         "infomin_torchvision_pil": lambda: torch.stack([infomin_on_pil(picture) for picture in pictures]),
     }
-    for row, transform in transforms_of_pictures(size).items():
+    for row, transform in picture_transforms(size).items():
         contestants[row] = lambda transform=transform: [transform(picture) for picture in pictures[: batch // 2]]
     for row, package, views in (
         ("kornia", "kornia", lambda: kornia_on_batches(size, images)),
@@ -107,27 +107,27 @@ def of_size(size: int, stored: tuple[int, int], batch: int) -> dict[str, float]:
     }
 
 
-def transforms_of_pictures(size: int) -> dict[str, Transform]:
-    """Two views of one picture, by everybody who is installed."""
+def picture_transforms(size: int) -> dict[str, Transform]:
+    """Transforms of one picture to two views, of each installed library."""
     twice = {
         "in_a_worker_torchvision": v2_on_pil(size),
         "moco_v2_in_a_worker_torchvision": v2_on_pil(size, blurred=True),
     }
-    found: dict[str, Transform] = {
+    rows: dict[str, Transform] = {
         "in_a_worker": TwoViews(STANDARD, size),
         "moco_v2_in_a_worker": TwoViews(MOCO_V2, size),
         **{row: lambda picture, view=view: [view(picture), view(picture)] for row, view in twice.items()},
     }
     try:
         for row, blurred in (("in_a_worker_albumentations", False), ("moco_v2_in_a_worker_albumentations", True)):
-            view = albumentations_of_arrays(size, blurred)
-            found[row] = lambda picture, view=view: two_of_array(view, np.asarray(picture))
+            view = albumentations_view(size, blurred)
+            rows[row] = lambda picture, view=view: two_views(view, np.asarray(picture))
     except ImportError as error:
         print(f"without albumentations in a worker: {error}")
-    return found
+    return rows
 
 
-def two_of_array(view: Callable[..., dict[str, Tensor]], array: np.ndarray) -> list[Tensor]:
+def two_views(view: Callable[..., dict[str, Tensor]], array: np.ndarray) -> list[Tensor]:
     return [view(image=array)["image"] for _ in range(2)]
 
 
@@ -159,7 +159,7 @@ def loaders(size: int, stored: tuple[int, int], images: int, batch: int, workers
     picture = torch.nn.functional.interpolate(coarse, stored, mode="bicubic")[0].clamp(0, 1)
     transforms.ToPILImage()(picture).save(file, "JPEG", quality=90)
     contestants, held = {}, []
-    for row, transform in transforms_of_pictures(size).items():
+    for row, transform in picture_transforms(size).items():
         data = Pictures(file.getvalue(), images, transform)
         held.append(DataLoader(data, batch_size=batch, num_workers=workers, persistent_workers=workers > 0))
         contestants[row.replace("in_a_worker", "loader")] = lambda loader=held[-1]: [*map(len, loader)]
@@ -172,7 +172,7 @@ def loaders(size: int, stored: tuple[int, int], images: int, batch: int, workers
 
 
 def by_operators(images: Tensor, size: int, random: torch.Generator) -> Tensor:
-    """Ours as where there is no C compiler."""
+    """Ours on a machine without a C compiler."""
     with mock.patch.object(large, "trusted", return_value=False):
         return augment(images, STANDARD, size, random)
 
@@ -190,10 +190,10 @@ def blur_by_torchvision(size: int) -> transforms.RandomApply:
 
 def torchvision_infomin_on_pil(size: int) -> Callable[[Image.Image], Tensor]:
     first = [transforms.RandomResizedCrop(size, scale=(0.2, 1.0)), transforms.RandomHorizontalFlip()]
-    drawn = transforms.RandAugment(num_ops=2, magnitude=30)
+    rand_augment = transforms.RandAugment(num_ops=2, magnitude=30)
     jitter = transforms.RandomApply([transforms.ColorJitter(0.8, 0.8, 0.8, 0.2)], p=0.8)
     last = [blur_by_torchvision(size), transforms.RandomGrayscale(0.2), transforms.ToTensor()]
-    return transforms.Compose([*first, drawn, jitter, *last])
+    return transforms.Compose([*first, rand_augment, jitter, *last])
 
 
 def torchvision_on_tensors(size: int) -> Callable[[Tensor], Tensor]:
@@ -218,11 +218,11 @@ def kornia_on_batches(size: int, images: Tensor) -> Call:
 
 def albumentations_on_arrays(size: int, arrays: list, blurred: bool = False) -> Call:
     """Raises ImportError where albumentations is not installed."""
-    view = albumentations_of_arrays(size, blurred)
+    view = albumentations_view(size, blurred)
     return lambda: torch.stack([view(image=array)["image"] for array in arrays])
 
 
-def albumentations_of_arrays(size: int, blurred: bool) -> Callable[..., dict[str, Tensor]]:
+def albumentations_view(size: int, blurred: bool) -> Callable[..., dict[str, Tensor]]:
     """Raises ImportError where albumentations is not installed."""
     import albumentations
     import cv2

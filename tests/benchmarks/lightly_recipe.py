@@ -2,13 +2,12 @@
 
     lightly_recipe.py plain|tuned METHOD STEM BATCH IMAGES
 
-The recipe is that of lightly's example scripts (examples/pytorch/moco.py and simclr.py, 1.6): torchvision's ResNet-18,
+The recipe follows lightly's example scripts (examples/pytorch/moco.py and simclr.py, 1.6): torchvision's ResNet-18,
 two-layer heads, temperature 0.5, plain SGD at 0.06, for MoCo a bank of 4,096 keys and a momentum encoder, batches from
 a DataLoader over PIL images that are held in memory. Blur is off, as in lightly's CIFAR benchmark and SimCLR example,
-though not in its MoCo example. STEM cifar takes lightly's ResNetGenerator, as that benchmark does. `tuned` adds what is
-no part of the examples and what a user could add in a few lines: networks and views channels last, an allocator that
-keeps what is freed, as annulus tells its own, and on a GPU bfloat16, pinned batches and cuDNN's search.
-peer_recipe.py says what is asked and answered.
+though not in its MoCo example. STEM cifar takes lightly's ResNetGenerator, as that benchmark does. `tuned` adds
+changes of a few lines that the examples lack: networks and views channels last, an allocator that keeps freed memory,
+as in annulus, and on a GPU bfloat16, pinned batches and cuDNN's search. peer_recipe.py describes requests and answers.
 """
 
 import copy
@@ -95,7 +94,7 @@ class Recipe:
         self.optimizer.zero_grad()
 
     def turn(self, workers: int | None, warm: int, steps: int) -> float:
-        """Seconds per step, over `steps` of them after `warm` others, when the workers' lead is steady."""
+        """Seconds per step over `steps` steps, after `warm` others that make the workers' lead steady."""
         batches = self.batches(workers)
         for number in range(warm + steps):
             if number == warm:
@@ -116,11 +115,11 @@ def backbone(stem: str) -> nn.Module:
 
 
 def main() -> None:
-    how, method, stem, batch, images = sys.argv[1:]
-    if how == "tuned" and sys.platform == "linux":
+    form, method, stem, batch, images = sys.argv[1:]
+    if form == "tuned" and sys.platform == "linux":
         for option, value in ((-4, 0), (-1, 2**31 - 1)):  # M_MMAP_MAX, M_TRIM_THRESHOLD
             ctypes.CDLL(None).mallopt(option, value)
-    answer(Recipe(method, stem, int(batch), how == "tuned", torch.load(Path(images))).turn)
+    answer(Recipe(method, stem, int(batch), form == "tuned", torch.load(Path(images))).turn)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""What the recipes of other libraries share: the images, their loader, and a process's answers to bench_methods.py.
+"""Shared parts of other libraries' recipes: images, their loader, and a process's answers to bench_methods.py.
 
-A recipe is a process of its own, because settings of speed are of a process. Each line of JSON on standard input asks
-for one turn, {"workers": 2, "warm": 6, "steps": 8}; workers null: the bare step, on random views. The answer, on
-standard output, is the seconds per step, {"seconds": 0.3}; a library may print there too.
+A recipe is a process of its own, because settings of speed hold for a process. Each line of JSON on standard input
+requests one turn, {"workers": 2, "warm": 6, "steps": 8}; workers null requests the bare step, on random views. The
+answer on standard output is the seconds per step, {"seconds": 0.3}; a library may print there too.
 """
 
 import json
@@ -20,7 +20,7 @@ DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 class Pictures(Dataset):
-    """Images in memory, each made a PIL image, and its views, when asked for, as torchvision's CIFAR10 does."""
+    """Images in memory; an item is made a PIL image and its views at access, as in torchvision's CIFAR10."""
 
     def __init__(self, images: Tensor, transform: Callable[[Image.Image], object] | None = None) -> None:
         self.pixels, self.transform = images.permute(0, 2, 3, 1).contiguous().numpy(), transform
@@ -34,8 +34,8 @@ class Pictures(Dataset):
 
 
 def loader(pictures: Dataset, batch: int, workers: int, pinned: bool = False) -> DataLoader:
-    """Batch after batch; without an end in sight, so that the workers are as busy in the last step as before."""
-    # RandomSampler draws without replacement until the images are used up, which is what shuffle=True does.
+    """Loader of 1,000 batches, so that the workers are as busy in the last step as before."""
+    # RandomSampler draws without replacement until the images are used up, like shuffle=True.
     sampler = RandomSampler(pictures, num_samples=1_000 * batch)
     return DataLoader(pictures, batch, sampler=sampler, drop_last=True, num_workers=workers, pin_memory=pinned)
 
@@ -46,6 +46,6 @@ def synchronize() -> None:
 
 
 def answer(turn: Callable[[int | None, int, int], float]) -> None:
-    """Take turns until nothing more is asked."""
+    """Runs the requested turns until standard input ends."""
     for line in sys.stdin:
         print(json.dumps({"seconds": turn(**json.loads(line))}), flush=True)

@@ -1,7 +1,7 @@
-"""Time under Python's lock: the rest of a process's time is what more threads can take at once.
+"""Time under Python's lock; more threads can use the rest of a process's time at once.
 
-A signal comes every millisecond of the processor, and its handler asks whether the thread that it stopped holds the
-lock. So nothing waits for the lock in order to measure it, and other programs on the same cores change no share.
+A signal comes every millisecond of the processor, and its handler checks whether the interrupted thread holds the lock.
+The measurement itself never waits for the lock, and other programs on the same cores change no share.
 """
 
 import ctypes
@@ -16,15 +16,15 @@ MILLISECOND = 1000
 
 
 def under_lock(work: Callable[[], object], seconds: float) -> tuple[float, float]:
-    """Processor seconds of a call, repeated for so many seconds, and how many of them it holds Python's lock.
+    """Processor seconds of a call, repeated for `seconds`, and its processor seconds under Python's lock.
 
     Raises:
-        FileNotFoundError: where there is no C compiler.
+        FileNotFoundError: on a machine without a C compiler.
     """
     timer = library(SOURCE)
-    held, asked = (ctypes.c_long.in_dll(timer, name) for name in ("held", "asked"))
+    held, signals = (ctypes.c_long.in_dll(timer, name) for name in ("held", "asked"))
     work()
-    held.value = asked.value = calls = 0
+    held.value = signals.value = calls = 0
     started = time.process_time()
     timer.every(MILLISECOND)
     while calls == 0 or time.process_time() - started < seconds:
@@ -32,4 +32,4 @@ def under_lock(work: Callable[[], object], seconds: float) -> tuple[float, float
         calls += 1
     timer.every(0)
     each = (time.process_time() - started) / calls
-    return each, each * held.value / max(asked.value, 1)
+    return each, each * held.value / max(signals.value, 1)

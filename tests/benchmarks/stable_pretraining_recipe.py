@@ -2,10 +2,10 @@
 
     stable_pretraining_recipe.py METHOD STEM BATCH IMAGES
 
-The recipe is that of its scripts (0.1.8): SimCLR and the augmentations of both from benchmarks/cifar10, MoCo v2 from
+The recipe follows its scripts (0.1.8): SimCLR and the augmentations of both from benchmarks/cifar10, MoCo v2 from
 benchmarks/imagenet10, each a Module that Lightning's Trainer fits, with the callbacks that the library adds to every
-Trainer. For the same work as in lightly_recipe.py: two-layer heads, 4,096 keys, plain SGD at a constant rate, no online
-probes. Callbacks that only print or look at the machine are off. peer_recipe.py says what is asked and answered.
+Trainer. Changed to the work of lightly_recipe.py: two-layer heads, 4,096 keys, plain SGD at a constant rate, no online
+probes. Callbacks that only print or inspect the machine are off. peer_recipe.py describes requests and answers.
 """
 
 import itertools
@@ -33,14 +33,14 @@ class MoCo(MoCov2):
         return [spt.callbacks.TeacherStudentCallback(update_after_backward=True)]
 
     def forward(self, batch: dict, stage: str) -> dict[str, Tensor]:
-        """As `forward` of the library's scripts for methods of two views."""
+        """Same as `forward` in the library's scripts for methods of two views."""
         output = super().forward(*(view["image"] for view in batch["views"]))
         self.log(f"{stage}/loss", output.loss, on_step=True, on_epoch=True)
         return {"loss": output.loss, "embedding": output.embedding}
 
 
 class Clock(lightning.Callback):
-    """When batch `warm` and the `steps` after it were done."""
+    """Times at which batch `warm` and the `steps` after it were done."""
 
     def __init__(self, warm: int, steps: int) -> None:
         self.ends, self.times = (warm, warm + steps), []
@@ -80,7 +80,7 @@ class Recipe:
         trainer.fit(self.module, batches)
 
     def turn(self, workers: int | None, warm: int, steps: int) -> float:
-        """Seconds per step, over `steps` of them after `warm` others, when the workers' lead is steady."""
+        """Seconds per step over `steps` steps, after `warm` others that make the workers' lead steady."""
         clock = Clock(warm, steps)
         self.fit(self.batches(workers), warm + steps, clock)
         started, ended = clock.times
@@ -123,7 +123,7 @@ def simclr(network: nn.Module) -> spt.Module:
 def moco(network: nn.Module) -> MoCo:
     module = MoCo(network, projector_dims=(512, 128), queue_length=QUEUE)
     module.optim = OPTIM
-    # Full from the first step on, as lightly's is.
+    # The queue is full from the first step on, like lightly's.
     module.queue.append(nn.functional.normalize(torch.randn(QUEUE, 128), dim=1))
     return module
 
@@ -131,7 +131,7 @@ def moco(network: nn.Module) -> MoCo:
 def main() -> None:
     method, stem, batch, images = sys.argv[1:]
     for library in ("lightning.pytorch", "lightning.fabric"):
-        logging.getLogger(library).setLevel(logging.ERROR)  # else each turn says what machine it has
+        logging.getLogger(library).setLevel(logging.ERROR)  # else each turn prints its machine
     spt.set(verbose="ERROR", default_callbacks=dict.fromkeys(QUIET, False))
     answer(Recipe(method, stem, int(batch), torch.load(Path(images))).turn)
 

@@ -1,4 +1,4 @@
-"""Trainings as the pretrain stage sets them up, with ResNet-18, at the scale of the paper; their steps and epochs."""
+"""Trainings at the scale of the paper with ResNet-18, set up like the pretrain stage; their steps and epochs."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -38,7 +38,7 @@ def training(
     device: torch.device,
     view_size: int | None = None,
 ) -> Training:
-    """Without annealing: every step draws from the sampler's own set. `changes`: to sections of the run, by field."""
+    """Training without annealing: each step draws from the sampler's own set. `changes`: fields by section of a run."""
     choices = {"method": method, "sampler": sampler, "bound": "infonce", "anneal": "none", "neighbours": "none"}
     chosen = PARAMS.model_copy(update=choices | {"dataset": "cifar10", "scale": "paper", "backbone": BACKBONES[stem]})
     run = build_run({key: chosen.get(key) for key in PRETRAIN}, 0)
@@ -61,9 +61,9 @@ def whole_step(run: Training) -> Callable[[], None]:
 
 
 def epoch_sets(batch: int, size: int, device: torch.device) -> tuple[ImageSet, ImageSet, dict[str, int]]:
-    """Training and validation images of a short epoch, and what `scales.SCALE.pretrain` says of it.
+    """Training and validation images of a short epoch, and the fields for `scales.SCALE.pretrain`.
 
-    Of 45,000 training images of CIFAR-10 `scale: paper` embeds 1,250 for validation: here the same share.
+    Of CIFAR-10's 45,000 training images `scale: paper` embeds 1,250 for validation; the share here is the same.
     """
     images = EPOCH_BATCHES[device.type] * batch
     limit = max(1, images * 1_250 // 45_000)
@@ -73,9 +73,10 @@ def epoch_sets(batch: int, size: int, device: torch.device) -> tuple[ImageSet, I
 def epochs_of_bare(
     runs: Mapping[str, Training], bare: Mapping[str, Callable[[], None]], device: torch.device
 ) -> dict[str, float]:
-    """For each run 100 times as many bare steps' seconds over those of one epoch, with all that the loop does in it.
+    """Per run: 100 times the seconds of bare steps over the seconds of one epoch with everything that the loop does.
 
-    Bare steps are taken within the epoch, after as many of its own: a machine's mood lasts longer than both.
+    Bare steps run within the epoch, after an equal number of its own steps: changes of the machine's speed last
+    longer than both.
     """
 
     def percent(run: Training, bare_step: Callable[[], None]) -> float:
@@ -92,7 +93,7 @@ def epochs_of_bare(
                 synchronize()
                 bare_seconds += time.perf_counter() - started
 
-        run.epoch = run.settings.budget.epochs - 1  # the last one: `run` comes back after it
+        run.epoch = run.settings.budget.epochs - 1  # the last one: `run` returns after it
         run.step = step_and_bare
         started = time.perf_counter()
         run.run()

@@ -1,4 +1,4 @@
-"""Timing by interleaved repetitions: the machine's mood falls on every contestant alike. Annulus comes on the path."""
+"""Timing by interleaved repetitions, so that other load slows every contestant alike. Puts Annulus on the path."""
 
 import json
 import statistics
@@ -19,15 +19,15 @@ METRICS = ROOT / "metrics" / "benchmarks"
 
 
 def calls_per_turn(device: torch.device) -> int:
-    """How many short calls stand between two clock readings: on a GPU 30, since work is only queued there.
+    """Number of short calls between two clock readings: 30 on a GPU, where a call only queues work.
 
-    To wait for it after each call would hide what a loop spends on waiting, or on queueing too slowly.
+    A wait after each call would hide the time that a loop spends on waiting or on slow queueing.
     """
     return 30 if device.type == "cuda" else 1
 
 
 def synchronize() -> None:
-    """Wait for a GPU's queue, where there is a GPU."""
+    """Waits for a GPU's queue, where there is a GPU."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
 
@@ -38,7 +38,7 @@ def medians(
     calls: int = 1,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, float]:
-    """Median seconds per call of each contestant, over turns of `calls` in a row, after one turn each to warm up."""
+    """Median seconds per call of each contestant, over turns of `calls` in a row, after one warm-up turn each."""
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
     for turn in range(repetitions + 1):
         for name, call in contestants.items():
@@ -52,7 +52,7 @@ def medians(
 
 
 def write(name: str, device: torch.device, **numbers: float | int) -> None:
-    """Write metrics/benchmarks/NAME.json, of a GPU NAME_gpu.json, with the machine beside the numbers, and print it."""
+    """Writes and prints metrics/benchmarks/NAME.json (NAME_gpu.json on a GPU): the numbers and the machine."""
     for key, number in numbers.items():
         if isinstance(number, float):
             numbers[key] = round(number) if key.endswith("per_second") else round(number, 1 if "percent" in key else 3)
