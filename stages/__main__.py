@@ -37,7 +37,7 @@ def main() -> None:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, interrupt)
     for sign in (signal.SIGTERM, signal.SIGHUP):  # from Slurm, `kill`, or the end of a terminal
-        # torchrun sends them to the other processes after one has failed and printed its error; nohup ignores SIGHUP.
+        # torchrun sends them to the other processes after one has printed its error. nohup ignores SIGHUP.
         if signal.getsignal(sign) is signal.SIG_DFL and "WORLD_SIZE" not in os.environ:
             signal.signal(sign, interrupt)
     try:
@@ -51,8 +51,8 @@ def main() -> None:
 def run() -> None:
     sys.path.insert(0, str(FOLDER.parent / "src"))
     try:
-        from annulus_lab.pipeline.second_run import refuse_second_run  # and what a stage needs is installed
-    except ModuleNotFoundError as error:  # it names what to install
+        from annulus_lab.pipeline.second_run import refuse_second_run  # it also checks for the packages of a stage
+    except ModuleNotFoundError as error:  # it names the packages to install
         raise SystemExit(f"ERROR: {error}") from None
     with refuse_second_run():
         run_script()

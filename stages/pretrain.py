@@ -68,7 +68,7 @@ class Pretraining:
 
 def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     with process_group():
-        # Another seed changes a run only by its number of threads.
+        # Further seeds change a run only by its number of threads.
         run = {name: value for name, value in params.items() if name != "seeds"}
         key = {"params": run, "images": hash_images(paths.images), "code": hash_code(Path(__file__))}
         pretraining = Pretraining(params, paths, key)

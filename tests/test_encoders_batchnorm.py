@@ -33,9 +33,9 @@ def unequal(shape, generator):
 
 
 def set_values(norm):
-    """Sets the same weights and statistics, mostly unlike the defaults, in any kind of batch-norm, in float64."""
+    """Sets the same weights and statistics, unlike the defaults, in any kind of batch-norm, in float64."""
     norm.double()
-    values = torch.linspace(0.5, 2, norm.num_features, dtype=torch.float64)
+    values = torch.linspace(0.6, 2, norm.num_features, dtype=torch.float64)
     for name, value in (
         *(("weight", values), ("bias", values.flip(0) - 1)),
         *(("running_mean", 3 * values), ("running_var", 2 * values)),

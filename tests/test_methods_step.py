@@ -206,7 +206,7 @@ def test_embeddings_are_stored_and_keys_follow_once_backward_has_read_the_memory
         else:
             expected[: len(cases.INDEX)] = stored.detach()
         torch.testing.assert_close(rows, expected)
-    newest = method.stored_of(torch.tensor([38, 3]))
+    newest = method.stored_embeddings(torch.tensor([38, 3]))
     if name == "ir":
         torch.testing.assert_close(newest, F.normalize(torch.cat(memory, dim=1), dim=1)[[38, 3]])
     elif name == "moco":

@@ -87,7 +87,7 @@ class Plain(negatives.Sampler):
 
 FAULTY = {
     "shares that are no property": (Plain(), "Plain.shares is a method; write @property above it"),
-    "of weights with a set": (Set(), "Set.draw does not draw each column alike of the set that it gives for k 'all'"),
+    "of weights with a set": (Set(), "Set.draw does not draw uniformly from the set that it returns for k 'all'"),
     "of torch": (
         drawing(lambda scores, own, k, generator, *_: torch.multinomial(scores.softmax(1), 8, generator=generator)),
         r"Mine.draw fails on made-up scores: TypeError: .*\(test_methods_trial.py, line \d+\); its generator is for",
@@ -125,7 +125,7 @@ FAULTY = {
         drawing(
             lambda scores, own, k, generator, *_: negatives.ball(scores, own, 0.5 if k == "all" else 0.1, k, generator)
         ),
-        "Mine.draw does not draw each column alike",
+        "Mine.draw does not draw uniformly",
     ),
     "beyond": (
         drawing(lambda scores, own, k, *_: Selection(torch.full((len(scores), 8), scores.shape[1]))),

@@ -29,7 +29,7 @@ SCORES = {
     "all the same": torch.zeros_like,
     "half of them -inf": lambda drawn: drawn.masked_fill(drawn < 0, -torch.inf),
     "NaN of both signs": lambda drawn: drawn.masked_fill(drawn > 0.5, torch.nan) * drawn.sign(),
-    "nothing but NaN": lambda drawn: torch.full_like(drawn, torch.nan),
+    "all NaN": lambda drawn: torch.full_like(drawn, torch.nan),
     "subnormal": lambda drawn: drawn * 2.0**-135,
     "of both ends": lambda drawn: drawn.sign() * torch.exp(80 * drawn.abs() - 80),  # from 1e-35 to infinity
 }

@@ -3,7 +3,7 @@
 Rooms in the order in which data flows through them; each imports only from those above it:
 
     errors         the exception that a user meets, and which optional packages are missing
-    late           public names of packages, imported when they are first asked for
+    late           public names of packages, imported at their first use
     settings       base of all settings, with their limits
     device         devices, processes, threads, random generators, kernels, checks
     files          what stages hand to one another, whole or untouched

@@ -15,7 +15,7 @@ LABORATORY = ("report", "compare", "sweep", "presets", "preset", "picture", "run
 
 
 def commands() -> dict[str, tuple[str, str]]:
-    """Commands that this Python has, with their modules and lines; the laboratory's replace those of the same name."""
+    """Installed commands with their modules and help lines; a laboratory's replaces the library's of its name."""
     if find_spec("annulus_lab") is None:
         return COMMANDS
     return COMMANDS | import_module("annulus_lab.commands").COMMANDS

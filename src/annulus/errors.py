@@ -38,7 +38,7 @@ def abridge(value: Any) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Returns `; did you mean 'ring'?` with the closest known word, or an empty string when none is close."""
+    """Returns `; did you mean 'ring'?` with the closest known word, or an empty string if none is close."""
     close = difflib.get_close_matches(str(word), list(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 

@@ -1,4 +1,4 @@
-"""Public names of a package: its `__init__.pyi` lists them, and each is imported when it is first asked for.
+"""Public names of a package: its `__init__.pyi` lists them, and each is imported at its first use.
 
 So one room does not import the others, and type checkers read the same list.
 """

@@ -31,13 +31,13 @@ else:
 class Pretraining(LightningModule):
     """Trains a method with Lightning's Trainer; logs `loss_nats` and `bound_nats` of each step.
 
-    `optimizer` makes of the weights what Lightning's `configure_optimizers` returns. `annealing` is of the share of
-    training that is done, so the Trainer needs an end. `embed()` gives the embeddings of all training images, on the
-    method's device, where clusters are made of them before each epoch. A batch is (views, the images' numbers); of a
-    method that needs no numbers, such as SimCLR, what follows the views is not read.
+    `optimizer` takes the weights and returns the result of Lightning's `configure_optimizers`. `annealing` depends on
+    the completed share of training, so the Trainer needs an end. `embed()` returns the embeddings of all training
+    images on the method's device; methods that cluster them need it before each epoch. A batch is (views, the images'
+    numbers). If a method needs no numbers, such as SimCLR, only the views are read.
 
     A checkpoint holds the weights, memory and random states of the method, and torch's global random state in each
-    process. A run that resumes at the end of an epoch has the bits of one that never stopped, on a CPU.
+    process. On a CPU, a run that resumes at the end of an epoch has the same bits as an uninterrupted run.
 
     >>> from functools import partial
     >>> from annulus.lightning import Pretraining
@@ -105,8 +105,8 @@ class ProbeCallback(Callback):
     """Logs `knn_top1_percent` and `linear_top1_percent` of a `Pretraining` after each n-th epoch (`every`).
 
     `train` and `test` are batches (images, labels), as `annulus.extract_features` takes them: a DataLoader, or a list
-    of one batch. `classes`: their names, where a split may lack the last class. The bits of the training stay as they
-    are.
+    of one batch. `classes`: the classes' names; give them if a split may lack the last class. The callback changes no
+    bit of the training.
 
     >>> from annulus.lightning import ProbeCallback
     >>> images, labels = torch.randint(256, (60, 3, 32, 32), dtype=torch.uint8), torch.arange(60) % 2

@@ -1,4 +1,4 @@
-"""`annulus export` in a checkout: the model card of a main line's encoder says how it was trained and its results."""
+"""`annulus export` in a checkout: adds settings and results of a main line's encoder to its model card."""
 
 import csv
 import io
@@ -17,15 +17,15 @@ DATA = ("train_images", "validation_images", "test_images", "classes", "image_si
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Export with what the checkout knows of the encoder."""
+    """Exports an encoder, with the checkout's facts about it on the model card."""
     command.main(argv, about_main_line)
 
 
 def about_main_line(encoder: Path, licence: str = "") -> About:
     """Facts of a checkout about an encoder that its main line has trained: data/main/encoders/SEED.safetensors.
 
-    Nothing where the file is not in a checkout, or where the metrics were made with other parameters or code, or from
-    other encoders.
+    Outside of a checkout it returns only the licence. It adds only the seed if the metrics were made with other
+    parameters or code, or from other encoders.
 
     Raises:
         InputError: when a metrics file is damaged.
@@ -38,7 +38,7 @@ def about_main_line(encoder: Path, licence: str = "") -> About:
     if not (root / "params.yaml").is_file():
         return About(licence=licence)
     files = workspace(root)
-    # Before the sections are looked up: only the parameters of a run are known to have them.
+    # This check precedes the lookup of sections: only the parameters of a run are sure to have them.
     if stale(files) or not is_locked(root, "pretrain", "data/main/encoders"):
         return About(seed=int(seed), licence=licence)
     params = read_yaml(files, "params.yaml")
@@ -49,7 +49,7 @@ def about_main_line(encoder: Path, licence: str = "") -> About:
     return About(
         dataset=params["dataset"],
         data={name: value for name, value in json.loads(prepared).items() if name in DATA},
-        # Where the images lay may name a person, and the card is for all to read.
+        # The folder of the images may name a person, and the card is public.
         setting={key: value for key, value in flat(chosen).items() if key != "seeds" and not key.endswith(".root")},
         seed=int(seed),
         seeds=tuple(params["seeds"]),

@@ -1,4 +1,4 @@
-"""`annulus look` in a checkout: views and sizes are those of params.yaml, and the last line trains on the images."""
+"""`annulus look` in a checkout: uses the views and sizes of params.yaml, and prints the command that trains."""
 
 import argparse
 import logging
@@ -15,7 +15,7 @@ from annulus.datasets.prepare import chosen_rows
 from annulus.device.rng import generator
 from annulus.files.images import UNLABELLED
 from annulus.files.subset import held_out
-from annulus.training.small_data import enough_epochs, steps_of_epoch
+from annulus.training.small_data import enough_epochs, epoch_steps
 from annulus.views.sets import view_set
 from annulus.views.settings import ViewSet
 from annulus_lab.config.all_params import AllParams
@@ -23,7 +23,7 @@ from annulus_lab.config.file import load_params
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Look at images as the main line would take them."""
+    """Prints facts about images in the main line's views and sizes, and the command that trains on them."""
     words = parser()
     words.add_argument("--params", type=Path, default=Path("params.yaml"), help=argparse.SUPPRESS)
     arguments = words.parse_args(argv)
@@ -39,8 +39,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def chosen(named: str | None, params: AllParams | None) -> tuple[ViewSet, str, int, int]:
-    """The named views, or those that params.yaml chooses, their name, and the sizes of photos."""
-    if params is None:  # a folder elsewhere
+    """Views, their name, and image and view size of photos; without a name the views that params.yaml chooses."""
+    if params is None:  # outside of a checkout
         return gentle(named)
     photos, name = params.datasets.photos, params.views if named is None else named
     views = params.view_sets[name] if name in params.view_sets else view_set(name)
@@ -49,14 +49,14 @@ def chosen(named: str | None, params: AllParams | None) -> tuple[ViewSet, str, i
 
 @dataclass(frozen=True)
 class MoreEpochs:
-    """A change of params.yaml that few images need to learn something, and why."""
+    """Change of params.yaml that gives few images enough training steps, and its reason."""
 
     change: str
     reason: str
 
 
 def training_images(parts: LookedParts, params: AllParams) -> int:
-    """Number of the images that a run of params.yaml trains on."""
+    """Number of images that a run of params.yaml trains on."""
     source, seed, limits = parts.sources["train"], params.seeds[0], params.get("scales.${scale}.prepare")
     limits = {"train": limits.train_images, "unlabelled": limits.unlabelled_images}
     rows = chosen_rows(source, limits, "train", seed, "scales.SCALE.prepare")
@@ -69,9 +69,9 @@ def training_images(parts: LookedParts, params: AllParams) -> int:
 
 
 def more_epochs(parts: LookedParts, params: AllParams) -> MoreEpochs | None:
-    """Epochs of the scale of params.yaml in which the training images make enough steps; None where it has them."""
+    """Change to a number of epochs with enough training steps; None if the scale of params.yaml has enough."""
     budget, images = params.get("scales.${scale}.pretrain"), training_images(parts, params)
-    steps, epochs = steps_of_epoch(images, budget), enough_epochs(images, budget)
+    steps, epochs = epoch_steps(images, budget), enough_epochs(images, budget)
     if epochs == budget.epochs:
         return None
     reason = (
@@ -82,9 +82,9 @@ def more_epochs(parts: LookedParts, params: AllParams) -> MoreEpochs | None:
 
 
 def _line(path: Path, classes: str, views: str | None, more: MoreEpochs | None) -> str:
-    """The command that trains on what was looked at; `views` and `more` None: as params.yaml says."""
+    """Command that trains on the images; `views` and `more` None: the values of params.yaml."""
     root = str(path.expanduser().absolute())
-    if not re.fullmatch(r"[\w ./-]+", root, re.ASCII):  # DVC reads what follows `-S` by Hydra's grammar
+    if not re.fullmatch(r"[\w ./-]+", root, re.ASCII):  # DVC parses the value of `-S` by Hydra's grammar
         root = '"' + root.replace('"', r"\"") + '"'
     changes = ["dataset=photos", f"datasets.photos.root={root}"]
     if classes != "top":

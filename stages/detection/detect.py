@@ -24,7 +24,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     )
     pictured = replace(test, pictures=test.pictures[:SHOWN])
     drawn = {variant: [Detection(**one) for one in runs[seeds[0]]["shown"]] for variant, runs in results.items()}
-    write_bytes(paths.pictures, png(grid(pictured, drawn).quantize(64)))  # it is in git: a sixth of the bytes
+    write_bytes(paths.pictures, png(grid(pictured, drawn).quantize(64)))  # for git: a sixth of the bytes
     own = {name: settings[name] for name in ("task", "configuration", "engine", "scale")}
     counts = {"seeds": len(seeds), "test_pictures": len(test.pictures)}
     return Results(own | counts | metrics_row(results), written=tasks.done)

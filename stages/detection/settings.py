@@ -28,7 +28,7 @@ log = logging.getLogger("annulus")
 
 def main(study: MainStudy) -> dict[str, Any]:
     params = read_study(study)
-    encoders = OwnStudy(study.path.parents[1] / "transfer/params.yaml")  # beside the main line's
+    encoders = OwnStudy(study.path.parents[1] / "transfer/params.yaml")  # all encoders except the main line's
     if lacking := [seed for seed in study.seeds if seed not in encoders.params.seeds]:
         raise InputError(
             f"{study.path}: seeds: {encoders.path} has no encoder of {abridge(lacking)}; take some of its seeds, "

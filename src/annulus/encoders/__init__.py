@@ -1,4 +1,4 @@
-"""Networks, and the features that frozen networks give."""
+"""Networks, and features from frozen networks."""
 
 from annulus.late import late
 

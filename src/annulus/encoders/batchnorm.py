@@ -16,11 +16,11 @@ from annulus.errors import InputError
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch-norm whose training statistics are those of all processes' batches; in one process plain batch-norm.
+    """Batch-norm with training statistics over the batches of all processes; in one process plain batch-norm.
 
-    Takes CPU tensors too, which torch's own refuses. Each process sends a mean, a variance and a count per channel
-    forward, and two sums back; the input's gradient is that of the sum of all processes' losses, the weights'
-    gradient is that of this process's rows only, as `GradientMeans` expects it. First derivatives only.
+    It also takes CPU tensors, which torch's own layer refuses. In forward each process sends a mean, a variance and a
+    count per channel, in backward two sums per channel. The input's gradient is of the sum of all processes' losses.
+    The weights' gradient is of this process's rows, as `GradientMeans` expects. There are first derivatives only.
     """
 
     def forward(self, x: Float[Tensor, "b c *space"]) -> Float[Tensor, "b c *space"]:
@@ -45,7 +45,7 @@ class SyncBatchNorm(_BatchNorm):
 
         Source: Chan, Golub and LeVeque 1983, "Algorithms for computing the sample variance", Eq. 2.1.
         """
-        unread = x.new_empty(self.num_features, dtype=_statistics_dtype(self, x))  # says the type of the result
+        unread = x.new_empty(self.num_features, dtype=_statistics_dtype(self, x))  # sets the type of the result
         mean, var = torch.batch_norm_update_stats(x, unread, unread, 1.0)
         count = mean.new_full((1,), x[:, 0].numel())
         everyone = all_gather(torch.cat([mean, var, count])[None])
@@ -61,7 +61,7 @@ class SyncBatchNorm(_BatchNorm):
 
 
 class _Synchronised(torch.autograd.Function):
-    """Normalise by statistics over every process's x."""
+    """Normalisation by statistics over the x of all processes, as a function of autograd."""
 
     @staticmethod
     def forward(
@@ -87,17 +87,17 @@ class _Synchronised(torch.autograd.Function):
         Source: Ioffe and Szegedy 2015, arXiv:1502.03167, Section 3 (solved for x).
 
         Raises:
-            InputError: when a second derivative is asked for.
+            InputError: for a second derivative.
         """
-        # torch's `once_differentiable` would leave the statistics' part out without a word: `torch.autograd.grad` does
-        # not reach its error, which hangs on no tensor of the graph.
+        # torch's `once_differentiable` would silently omit the part of the statistics: its error depends on none of the
+        # graph's tensors, so `torch.autograd.grad` does not reach it.
         if torch.is_grad_enabled():
             raise InputError(
                 "create_graph=True asks batch-norm for a second derivative over several processes, which it has not; "
                 "take it in one process, or with the network in evaluation mode"
             )
         x, weight, mean, var, count = ctx.saved_tensors
-        # As if the statistics were constants: w / std * g, and this process's sums of g z and g.
+        # With the statistics as constants: w / std * g, and this process's sums of g z and g.
         dx, dweight, dbias = torch.ops.aten.native_batch_norm_backward(
             gradient, x, weight, mean, var, None, None, False, ctx.eps, [True, True, True]
         )
@@ -119,11 +119,10 @@ def _statistics_dtype(norm: _BatchNorm, x: Tensor) -> torch.dtype:
 
 
 def synchronised(module: nn.Module) -> nn.Module:
-    """The module, whose batch-norms are `SyncBatchNorm` from now on, of the same weights, statistics and names.
+    """Makes the module's batch-norms `SyncBatchNorm`; weights, statistics and names stay. Returns the module.
 
     Raises:
-        InputError: in one process, which has nobody to share statistics with; for a batch-norm of another class than
-            torch's, whose forward would be lost.
+        InputError: in a single process; for a batch-norm of another class than torch's, whose forward would be lost.
     """
     if world_size() == 1:
         raise InputError(

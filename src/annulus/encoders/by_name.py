@@ -13,11 +13,11 @@ LIBRARIES: Mapping[str, type[NamedEncoder]] = {"timm": TimmEncoder, "torchvision
 
 
 def named(name: str, dim: int | None = None, pretrained: bool = False) -> NamedEncoder:
-    """A library's network as an encoder, with a linear head for embeddings of `dim` numbers.
+    """A library's network as an encoder. With `dim`, a linear head computes embeddings of `dim` numbers.
 
     Raises:
-        InputError: for a name of no library, or that the library has not; where the library is not installed; without
-            weights where they are needed.
+        InputError: for an unknown library or model; if the library is not installed, or cannot provide the pretrained
+            weights.
     """
     library, _, model = name.partition("/")
     if library not in LIBRARIES or not model:
@@ -31,7 +31,7 @@ def named(name: str, dim: int | None = None, pretrained: bool = False) -> NamedE
 
 
 def fresh(name: str, dim: int, seed: int) -> NamedEncoder:
-    """An encoder to be trained, with weights of the seed and a linear head.
+    """A new encoder with a linear head; its weights depend on the seed.
 
     Raises:
         InputError: as `named`.

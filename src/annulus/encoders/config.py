@@ -1,4 +1,4 @@
-"""The configuration from which an encoder is rebuilt, and its check when it is read."""
+"""`EncoderConfig`: the configuration that rebuilds an encoder, and its checks."""
 
 from dataclasses import dataclass
 from math import inf, isfinite
@@ -23,7 +23,7 @@ Architecture = Literal[
     "vit_small",
     *CONVNETS,
 ]
-Stem = Literal["imagenet", "cifar", "patch16", "patch8", "patch4"]  # of vit_small the side of a patch in pixels
+Stem = Literal["imagenet", "cifar", "patch16", "patch8", "patch4"]  # for vit_small the side of a patch in pixels
 Head = Literal["linear", "mlp", "mlp-bn"]
 CHOICES = {"architecture": Architecture, "stem": Stem, "head": Head}
 MOST = {"embedding_dim": 2**16, "view_size": 1024}
@@ -41,11 +41,7 @@ class _Stemmed:
         return int(self.stem.removeprefix("patch")) if self.stem.startswith("patch") else 0
 
     def check_stem(self) -> None:
-        """Refuse a stem of another kind of network.
-
-        Raises:
-            InputError: with the stems of this kind.
-        """
+        """Raises InputError unless the stem fits the kind of network; the message lists the stems of both kinds."""
         if (self.architecture == "vit_small") != (self.patch > 0):
             raise InputError(
                 f"{self.architecture} has no stem {self.stem}: vit_small takes patch16, patch8 or patch4, "
@@ -81,17 +77,17 @@ class EncoderConfig(_Stemmed):
     stem: Stem
     head: Head
     embedding_dim: int  # of each network's embedding
-    view_size: int  # pixels a side that it was trained on
-    split: Split | None  # how an image is shared between two networks; None: one network sees RGB
+    view_size: int  # pixels a side of the training views
+    split: Split | None  # of an image into the inputs of two networks; None: one network sees RGB
     mean: tuple[float, ...]  # of the training images, per channel: RGB in [0, 1], a split's in its own units
     std: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        """Refuse impossible networks. A channel that never varies is divided by 1, so that it is 0.
+        """Checks the values. A `std` of 0 becomes 1, so a channel that never varies is 0.
 
         Raises:
-            InputError: for an unknown name, something that is no split, a size out of range, when the stem is of
-                another kind of network, or the view size is no multiple of the patch.
+            InputError: for an unknown name, a `split` of another type, a size out of range, a mean or deviation that is
+                not a number, a stem of another kind of network, or a view size that the patch does not divide.
         """
         for name, kind in CHOICES.items():
             if (given := getattr(self, name)) not in get_args(kind):
@@ -104,7 +100,7 @@ class EncoderConfig(_Stemmed):
             if type(given := getattr(self, name)) is not int or not 1 <= given <= most:
                 raise InputError(f"{name} {abridge(given)}: give a whole number from 1 to {most:,}")
         for name in ("mean", "std"):
-            try:  # as float: whole numbers would make a buffer of whole numbers, which cuts off pixels
+            try:  # as float: a buffer of integers would truncate pixels
                 object.__setattr__(self, name, tuple(map(float, getattr(self, name))))
             except (TypeError, ValueError):
                 raise self._refused(name) from None
@@ -117,10 +113,10 @@ class EncoderConfig(_Stemmed):
             )
 
     def check_statistics(self) -> None:
-        """Refuse means and deviations of other channels or, of RGB, other units.
+        """Checks the numbers and ranges of means and deviations.
 
         Raises:
-            InputError: unless there is a finite one for each channel, of RGB in [0, 1]; for a deviation below 0.
+            InputError: unless each channel has a finite mean and deviation, of RGB in [0, 1]; for a deviation below 0.
         """
         for name in ("mean", "std"):
             given = getattr(self, name)
@@ -141,7 +137,7 @@ class EncoderConfig(_Stemmed):
 
     @property
     def planes(self) -> int:
-        """Channels that a network sees; of two networks, both parts' together."""
+        """Input channels; of two networks, the sum over both."""
         return len(self.mean)
 
     @classmethod

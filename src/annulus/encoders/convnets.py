@@ -1,4 +1,4 @@
-"""Two small networks of plain convolutions: AlexNet for 32 to 224 pixels, and a net for pictures of some twenty."""
+"""Two small networks of plain convolutions: AlexNet for 32 to 224 pixels, and a network for pictures of about 20."""
 
 from collections.abc import Callable
 
@@ -23,10 +23,10 @@ def build_alexnet(planes: int, stem: str) -> tuple[nn.Module, int]:
 
 
 def build_convnet(planes: int, stem: str) -> tuple[nn.Module, int]:
-    """Four convolutions for pictures of some twenty pixels, each with batch normalisation, ReLU between them.
+    """Four convolutions for pictures of about 20 pixels, each with batch normalisation; ReLU between them.
 
-    No ReLU behind the last one: features then have mean zero over a batch, and a linear head's embeddings point
-    everywhere from the first step, where rectified features lie in a narrow cone that training takes long to leave.
+    The last one has no ReLU. So features have mean zero over a batch, and a linear head's embeddings point in all
+    directions from the first step. Rectified features lie in a narrow cone, which training takes long to leave.
     """
     stride = 2 if stem == "imagenet" else 1
     layers: list[nn.Module] = []
@@ -39,5 +39,5 @@ def build_convnet(planes: int, stem: str) -> tuple[nn.Module, int]:
     return nn.Sequential(*layers[:-1]), 128
 
 
-# Architectures of params.yaml: from the channels that a network sees and its stem to it and the width of its map.
+# Builders of architectures in params.yaml: input channels and stem to the network and the width of its map.
 CONVNETS: dict[str, Callable[[int, str], tuple[nn.Module, int]]] = {"alexnet": build_alexnet, "convnet": build_convnet}

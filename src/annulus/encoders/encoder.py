@@ -1,6 +1,6 @@
 """Encoders: images to a map, to pooled features, to a unit embedding.
 
-`Encoder` is one network, `SplitEncoder` two, each of a part of the image; both take RGB images in [0, 1].
+`Encoder` is one network, `SplitEncoder` two, each for a part of the image; both take RGB images in [0, 1].
 """
 
 from collections.abc import Iterator
@@ -25,14 +25,14 @@ MapAndPooled = tuple[Float[Tensor, "b c y x"], Float[Tensor, "b c"]]
 class _Seeing(nn.Module):
     """Shared part of both encoders, built on their `config`, `map_and_pooled` and `embed`."""
 
-    checks_pixels = False  # whether pixels outside [0, 1] are refused: those of somebody else's images
+    checks_pixels = False  # True in a loaded encoder: pixels outside [0, 1] raise an error
 
     @property
     def view_size(self) -> int:
         return self.config.view_size
 
     def map(self, images: Float[Tensor, "b k h w"]) -> Float[Tensor, "b c y x"]:
-        """The feature map before pooling; a transformer's patches."""
+        """The feature map before pooling; of a transformer, its patches."""
         return self.map_and_pooled(images)[0]
 
     def pooled(self, images: Float[Tensor, "b k h w"]) -> Float[Tensor, "b c"]:
@@ -43,7 +43,10 @@ class _Seeing(nn.Module):
         return self.embed(self.pooled(images))
 
     def _check(self, images: Tensor, channels: int) -> None:
-        """Refuse input that is not a batch of images in [0, 1]; on a GPU pixels are checked as `require` does."""
+        """Raises InputError unless the input is a batch of floats with these channels.
+
+        With `checks_pixels`, it also checks the pixels by `require_pixels`.
+        """
         if not isinstance(images, Tensor):
             raise InputError(f"images are a {type(images).__name__}; give a tensor (batch, {channels}, height, width)")
         if not images.is_floating_point() or images.ndim != 4 or images.shape[1] != channels:
@@ -52,7 +55,7 @@ class _Seeing(nn.Module):
                 f"takes floats in [0, 1] (bytes: images.float() / 255) of shape (batch, {channels}, height, width)"
             )
 
-        # What torch.export writes down can hold no branch that depends on pixels.
+        # A program of torch.export cannot hold a branch that depends on pixels.
         if self.checks_pixels and not torch.compiler.is_exporting():
             expected = (
                 "an encoder takes RGB in [0, 1] and normalises by itself: divide 0..255 by 255, and leave out NaN"
@@ -61,7 +64,7 @@ class _Seeing(nn.Module):
 
 
 class Encoder(_Seeing):
-    """Backbone and head. Takes images in [0, 1], RGB or a split's part; the data set's normalisation is inside."""
+    """Backbone and head. Takes RGB images in [0, 1] or a split's part; the data set's normalisation is inside."""
 
     names: tuple[str, ...] = ("",)  # of its networks
 
@@ -75,10 +78,11 @@ class Encoder(_Seeing):
         self.head = _head(config, self.width)
 
     def map_and_pooled(self, images: Float[Tensor, "b k h w"]) -> MapAndPooled:
-        """`map` and `pooled` of one pass through the backbone.
+        """Computes `map` and `pooled` in one pass through the backbone.
 
         Raises:
-            InputError: for images that are no floats or have other channels, and of a loaded encoder other pixels.
+            InputError: for images that are not floats or have other channels; in a loaded encoder for pixels outside
+                [0, 1].
         """
         self._check(images, self.config.planes)
         normalised = (images.to(self.mean.dtype) - self.mean) / self.std
@@ -86,7 +90,7 @@ class Encoder(_Seeing):
         return output if isinstance(output, tuple) else (output, output.mean(dim=(2, 3)))
 
     def embed(self, pooled: Float[Tensor, "b c"]) -> Float[Tensor, "b d"]:
-        """Pooled features to the unit sphere, where similarity is the dot product."""
+        """Maps pooled features to the unit sphere, where similarity is the dot product."""
         return F.normalize(in_lower(self.head, pooled).float(), dim=1)
 
     def embeddings(self, images: Float[Tensor, "b k h w"]) -> tuple[Float[Tensor, "b d"], ...]:
@@ -94,7 +98,7 @@ class Encoder(_Seeing):
         return (self(images),)
 
     def embeddings_and_pooled(self, images: Float[Tensor, "b k h w"]) -> tuple[Float[Tensor, "b _"], ...]:
-        """`embeddings`, then the pooled features of each, without gradient, for a probe beside the encoder."""
+        """`embeddings`, then each network's pooled features without gradient, for a probe beside the encoder."""
         pooled = self.pooled(images)
         return self.embed(pooled), pooled.detach()
 
@@ -108,7 +112,7 @@ class SplitEncoder(_Seeing):
     """
 
     def __init__(self, config: EncoderConfig) -> None:
-        """`config.mean` and `config.std` are those of the first part's channels, then of the second's."""
+        """`config.mean` and `config.std` hold the first part's channels, then the second's."""
         super().__init__()
         self.config, self.names = config, config.split.names
         border = config.split.planes[0]
@@ -119,23 +123,23 @@ class SplitEncoder(_Seeing):
         self.width = self.parts[0].width  # of the pooled features of each
 
     def map_and_pooled(self, images: Float[Tensor, "b 3 h w"]) -> MapAndPooled:
-        """`map` and `pooled` of one pass through both networks."""
+        """Computes `map` and `pooled` in one pass through both networks."""
         outputs = [network.map_and_pooled(part) for network, part in self._seen(images)]
         maps, pooled = zip(*outputs, strict=True)
         return torch.cat(maps, dim=1), torch.cat(pooled, dim=1)
 
     def embeddings(self, images: Float[Tensor, "b 3 h w"]) -> tuple[Float[Tensor, "b d"], ...]:
-        """The unit embedding of each network, which a method contrasts with the other's."""
+        """The unit embeddings of both networks, which a method contrasts."""
         return tuple(network(part) for network, part in self._seen(images))
 
     def embeddings_and_pooled(self, images: Float[Tensor, "b 3 h w"]) -> tuple[Float[Tensor, "b _"], ...]:
-        """`embeddings`, then the pooled features of each network, without gradient."""
+        """`embeddings`, then each network's pooled features without gradient."""
         outputs = [network.embeddings_and_pooled(part) for network, part in self._seen(images)]
         embeddings, pooled = zip(*outputs, strict=True)
         return *embeddings, *pooled
 
     def embed(self, pooled: Float[Tensor, "b c"]) -> Float[Tensor, "b d"]:
-        """Pooled features to one unit vector: the two embeddings side by side, whose similarity is the mean of both."""
+        """Maps pooled features to one unit vector: both embeddings side by side. Similarity is the mean of both."""
         halves = zip(self.parts, pooled.chunk(2, dim=1), strict=True)
         return torch.cat([network.embed(half) for network, half in halves], dim=1) * 0.5**0.5
 
@@ -145,7 +149,7 @@ class SplitEncoder(_Seeing):
 
 
 def build_encoder(config: EncoderConfig, seed: int) -> Encoder | SplitEncoder:
-    """An encoder with fresh weights; the same seed gives the same weights.
+    """Builds an encoder with new weights; the same seed gives the same weights.
 
     >>> config = annulus.EncoderConfig("convnet", "cifar", "linear", 16, 32, None, mean=(0.5,) * 3, std=(0.25,) * 3)
     >>> encoder = annulus.build_encoder(config, seed=0)
@@ -162,9 +166,9 @@ def build_encoder(config: EncoderConfig, seed: int) -> Encoder | SplitEncoder:
 
 
 def _backbone(config: EncoderConfig) -> tuple[nn.Module, int]:
-    """The network, and the width of its features.
+    """Builds the network; returns it and the width of its features.
 
-    torchvision is imported where it is needed: four seconds, which stages without its networks save.
+    torchvision is imported for its own networks only: the import takes four seconds.
     """
     match config.architecture:
         case name if name in CONVNETS:
@@ -180,10 +184,10 @@ def _backbone(config: EncoderConfig) -> tuple[nn.Module, int]:
 
 
 def _head(config: EncoderConfig, width: int) -> nn.Module:
-    """linear; mlp: one hidden layer as wide as the features (MoCo v2); mlp-bn: each layer batch-normalised (SiMo).
+    """Builds the head: linear; mlp, a hidden layer as wide as the features (MoCo v2); mlp-bn, batch-normalised (SiMo).
 
-    The last batch normalisation has no ReLU behind it: an embedding may point anywhere. Layers before one have no bias,
-    which it would take away.
+    No ReLU follows the last batch normalisation, so an embedding may point in any direction. Layers before batch
+    normalisation have no bias, since it would subtract the bias.
     """
     if config.head == "linear":
         return nn.Linear(width, config.embedding_dim)

@@ -18,10 +18,10 @@ from annulus.views.recipe import center_view
 
 @torch.no_grad()
 def encode(encoder: nn.Module, views: Tensor, layers: Sequence[Layer]) -> dict[Layer, Tensor]:
-    """The named layers of one batch of views, from one pass of the backbone; float32.
+    """Computes layers of one batch of views in one pass through the backbone; float32.
 
-    The encoder stays in evaluation mode: in training mode the views would move the running statistics of its
-    batch normalisation, and the encoder would no longer be frozen.
+    The encoder stays in evaluation mode afterwards. In training mode, the views would change the running statistics of
+    its batch normalisation, so the encoder would not be frozen.
     """
     encoder.eval()
     outputs = {}
@@ -44,23 +44,24 @@ def extract_features(
     device: torch.device | str = "cpu",
     pool: Pool | None = None,
 ) -> Features:
-    """Features of images: of a tensor, or of batches (images, labels) such as a DataLoader gives.
+    """Computes features of images: of a tensor, or of batches (images, labels) such as a DataLoader returns.
 
     `encoder`: one of annulus, any network or function of a batch of floats, or a name such as "timm/resnet18.a1_in1k",
-    whose weights the library downloads. `pool` makes vectors of a map, of tokens or of an output object, as in
+    whose weights the library downloads. `pool` computes vectors from a map, tokens or an output object, as in
     `ModuleEncoder`.
 
-    Bytes of RGB are seen through the middle of the encoder's own view size. A network or function, which has none, sees
-    them whole, in [0, 1] and its own precision. One by name sees them as its library's own evaluation shows them.
-    Floats go into the network as they are; one by name takes them in [0, 1] and normalises them itself. `labels`, of a
-    tensor, are class numbers, -1 (the default) where there is none. `classes` are the classes' names, by default their
-    numbers: give them where a split may lack the last class. `layers`: what is kept, on the CPU. The encoder goes to
-    `device` and is in evaluation mode from then on.
+    Images may be bytes of RGB. An encoder of annulus gets their centre, as large as its view. A network or function
+    gets them whole, in [0, 1] and its own precision. A network by name gets the evaluation view of its library. Floats
+    are not changed; a network by name takes them in [0, 1] and normalises them itself.
+
+    `labels`: class numbers for a tensor of images; -1, the default, is for an image without a class. `classes`: the
+    classes' names, by default their numbers; give them if a split may lack the last class. `layers`: the layers to
+    return, on the CPU. The encoder moves to `device` and stays in evaluation mode.
 
     Raises:
-        InputError: for images that are neither bytes nor floats, labels of another number, classes without names,
-            images smaller than the view, a layer that the encoder has not, or an encoder that gives NaN or infinity;
-            for a name that its library has not.
+        InputError: for images that are neither bytes nor floats, another number of labels, classes without names,
+            images smaller than the view, a layer that the encoder does not have, features with NaN or infinity, or a
+            name that its library does not have.
 
     >>> images, labels = torch.randint(0, 256, (10, 3, 32, 32), dtype=torch.uint8), torch.arange(10) % 2
     >>> network = nn.Sequential(nn.Flatten(), nn.Linear(3072, 64), nn.ReLU())
@@ -100,13 +101,13 @@ def extract(
     batch_size: int = BATCH_SIZE,
     view_size: int | None = None,
 ) -> Features:
-    """The named layers of every image, seen through its plain centre view, of the encoder's own size if none is given.
+    """Computes layers of the centre view of every image. `view_size`: None: the encoder's own.
 
     Raises:
-        InputError: when the encoder gives NaN or infinity.
+        InputError: for features with NaN or infinity.
     """
     encoder, store = encoder.to(device), images.images.on(device)
-    # An empty split gives one empty batch, and so the shapes.
+    # An empty split has one empty batch, which gives the layers' shapes.
     batches = store.in_turn(torch.arange(len(images)).split(batch_size))
     size = view_size or encoder.view_size
     outputs = (encode(encoder, center_view(batch, size, store.image_sizes(index)), layers) for index, batch in batches)
@@ -114,9 +115,9 @@ def extract(
 
 
 def _gathered(batches: Iterable[Mapping[Layer, Tensor]]) -> dict[Layer, Tensor]:
-    """The layers of all batches, on the CPU.
+    """Joins the layers of all batches on the CPU.
 
-    Maps are kept as float16, in half the space: that rounds by one part in two thousand.
+    Maps become float16, in half the memory: this rounds by one part in two thousand.
 
     Raises:
         InputError: for NaN or infinity, or without a batch.
@@ -139,10 +140,10 @@ def _gathered(batches: Iterable[Mapping[Layer, Tensor]]) -> dict[Layer, Tensor]:
 
 
 def _as_encoder(encoder: AnyEncoder | Callable[[Tensor], Any] | str, pool: Pool | None) -> AnyEncoder:
-    """An encoder from an encoder, a network, a function or a name.
+    """Returns an encoder, or makes one from a network, a function or a name.
 
     Raises:
-        InputError: for something else; for a `pool` beside an encoder that pools by itself.
+        InputError: for another type; for a `pool` beside an encoder that pools by itself.
     """
     if isinstance(encoder, AnyEncoder | str):
         if pool is not None:
@@ -161,7 +162,7 @@ def _as_encoder(encoder: AnyEncoder | Callable[[Tensor], Any] | str, pool: Pool 
 
 
 def _seen(encoder: AnyEncoder, images: Tensor) -> Tensor:
-    """Input of the encoder: of bytes its evaluation view, floats as they are."""
+    """Input of the encoder: the evaluation view of bytes, or unchanged floats."""
     if images.is_floating_point():
         return images
     return encoder.view(images) if isinstance(encoder, ModuleEncoder) else center_view(images, encoder.view_size)
@@ -170,10 +171,10 @@ def _seen(encoder: AnyEncoder, images: Tensor) -> Tensor:
 def _batches(
     images: Tensor | Iterable[Sequence[Any]], labels: Tensor | None, classes: Sequence[str] | None
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Batches of images and labels.
+    """Yields batches of images and labels.
 
     Raises:
-        InputError: when they are of other types or numbers, or there are fewer classes.
+        InputError: for other types, another number of labels, or a label beyond the classes.
     """
     if isinstance(images, Tensor):
         labels = torch.full(images.shape[:1], UNLABELLED) if labels is None else labels
@@ -187,12 +188,12 @@ def _batches(
         if not isinstance(batch, Sequence) or len(batch) < 2:
             kind = f"of {len(batch)}" if isinstance(batch, Sequence) else f"a {type(batch).__name__}"
             raise InputError(f"a batch is {kind}; give batches (images, labels), as a DataLoader of such pairs does")
-        _check(*batch[:2], classes)  # what follows, such as lightly's file names, says nothing here
+        _check(*batch[:2], classes)  # further entries, such as lightly's file names, are not read
         yield batch[0], batch[1]
 
 
 def _check(images: Tensor, labels: Tensor, classes: Sequence[str] | None) -> None:
-    """Refuse images and labels of other types or numbers, and of more classes."""
+    """Raises InputError for other types, another number of labels, or a label beyond the classes."""
     if not isinstance(images, Tensor) or not (images.dtype == torch.uint8 or images.is_floating_point()):
         kind = f"{images.dtype} of shape {tuple(images.shape)}" if isinstance(images, Tensor) else type(images).__name__
         raise InputError(f"images are {kind}; give bytes, torch.uint8 of shape (n, 3, height, width), or floats")

@@ -23,9 +23,8 @@ LAYERS = {"pooled": (torch.float32, "n c"), "embedding": (torch.float32, "n d"),
 class Features:
     """Features of a split's images from a frozen encoder.
 
-    Where no image has a class, `classes` is empty and each label is -1.
-    `layers` holds `pooled` (n, c) and `embedding` (n, d, unit length), and the map before pooling
-    (n, c, h, w; float16) only where a probe reads it.
+    If no image has a class, `classes` is empty and each label is -1. `layers` holds `pooled` (n, c) and `embedding`
+    (n, d; unit length). It holds the `map` before pooling (n, c, h, w; float16) only if a probe reads it.
 
     >>> features = annulus.Features({"pooled": torch.rand(10, 64)}, labels=torch.arange(10) % 2, classes=("cat", "dog"))
     >>> features.layer("pooled").shape
@@ -71,10 +70,10 @@ class Features:
             )
 
     def layer(self, name: Layer) -> Tensor:
-        """One layer.
+        """Returns one layer.
 
         Raises:
-            InputError: when these features were made without it.
+            InputError: if these features do not have it.
         """
         if name not in self.layers:
             raise InputError(
@@ -85,10 +84,10 @@ class Features:
 
 
 def names_of(classes: Iterable[str]) -> tuple[str, ...]:
-    """The classes' names.
+    """The classes' names as a tuple.
 
     Raises:
-        InputError: where they are none, such as numbers.
+        InputError: for names that are not text, such as numbers.
     """
     names = tuple(classes) if isinstance(classes, Iterable) else (classes,)
     if not all(isinstance(name, str) for name in names):
@@ -97,13 +96,13 @@ def names_of(classes: Iterable[str]) -> tuple[str, ...]:
 
 
 def save_features(folder: Path | str, split: str, features: Features) -> None:
-    """Write `folder/SPLIT.safetensors`.
+    """Writes `folder/SPLIT.safetensors`.
 
-    A file holds `pooled` and `embedding` as float32, `map` as float16; finite numbers; of no image, only the split
-    `validation`; and where there are classes, each image's label is one of them.
+    A file holds `pooled` and `embedding` as float32 and `map` as float16, with finite numbers. Only the split
+    `validation` may be empty. If there are classes, each image has one.
 
     Raises:
-        InputError: when the disk is full or the folder cannot be written; when `load_features` would refuse the file.
+        InputError: if the disk is full or the folder cannot be written; if `load_features` would refuse the file.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -124,10 +123,10 @@ def save_features(folder: Path | str, split: str, features: Features) -> None:
 
 
 def load_features(folder: Path | str, split: str) -> Features:
-    """Read a file of `save_features`.
+    """Reads a file of `save_features`.
 
     Raises:
-        InputError: when the file is missing, not one of annulus's, or damaged.
+        InputError: if the file is missing or damaged, or annulus did not write it.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -159,11 +158,11 @@ def _check(path: Path, layers: Mapping[str, Tensor], about: Mapping[str, Any]) -
 
 
 def check_same_classes(train: Features, other: Features, split: str = "test") -> None:
-    """Refuse two splits whose class numbers do not mean the same, that two encoders have made, or without classes.
+    """Checks that two splits have the same classes and widths of layers, and that each image has a class.
 
     Raises:
-        InputError: with the first class or layer in which they differ; for an image without a class, and where there
-            is none but of the validation part.
+        InputError: with the first class or layer in which they differ; for an image without a class; for a split
+            without images, except `validation`.
     """
     for name, features in (("train", train), (split, other)):
         if not isinstance(features, Features):

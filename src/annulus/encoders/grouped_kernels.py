@@ -1,13 +1,13 @@
-"""Batch-norm of consecutive groups of a batch by two kernels in Triton: `shuffled_batchnorm` on a GPU, no gradient.
+"""Batch-norm of consecutive groups of a batch by two Triton kernels: `shuffled_batchnorm` on a GPU, without gradient.
 
-A program of `_parted` finds mean and spread of some channels over a part of a group's rows; one of `_normalised`
-merges the parts of its group and normalises its own. An image's pixels are rows, as they lie channels-last. Two
-launches serve any number of groups, and nothing depends on which program ends first: the same bits on every run.
+A program of `_parted` computes mean and spread of some channels over a part of a group's rows. A program of
+`_normalised` merges the parts of its group and normalises its own. Each pixel is a row, since memory is channels-last.
+Two launches serve any number of groups. The order in which programs end has no effect: each run has the same bits.
 
 Source of the merge: Chan, Golub and LeVeque 1983, The American Statistician 37(3), eq. 2.1.
 """
 
-from typing import no_type_check  # Triton compiles a kernel's own source, and a checker around it would hide that
+from typing import no_type_check  # Triton compiles a kernel's source, which a type checker's wrapper would hide
 
 import torch
 import triton
@@ -20,7 +20,7 @@ from annulus.device.machine_code import Form
 ROWS, CHANNELS = 64, 32  # of a tile: in bfloat16 16 bytes for each thread
 PARTED, NORMALISED = 4, 2  # tiles that a program of each kernel reads at a time
 WARPS = 8  # of 32 threads, in a program
-PROGRAMS = 512  # of each kernel, where there are rows enough: a GPU's processor has registers for four
+PROGRAMS = 512  # of each kernel, if there are enough rows: a GPU's processor has registers for four
 PARTS = 64  # at most, of a group's rows
 
 
@@ -46,15 +46,15 @@ def _parted(
     CHANNELS: tl.constexpr,
     TILES: tl.constexpr,
 ):
-    """Each channel's mean in one part, less the group's first value, and sum of squared distances from the mean."""
+    """Computes each channel's mean of a part, minus the group's first value, and sum of squared distances."""
     group, start, count, channel = _stretch(rows, channels, length, CHANNELS)
     inside = channel < channels
-    first = tl.load(x + group + channel, mask=inside, other=0.0).to(tl.float32)  # so no large mean hides a small spread
+    first = tl.load(x + group + channel, mask=inside, other=0.0).to(tl.float32)  # avoids cancellation in the variance
     x += start
     row = tl.arange(0, ROWS)
     place = row[:, None] * channels + channel[None, :]
 
-    # Each place of a tile has statistics of its own, and so nothing is summed over threads before the end.
+    # Each place of a tile has its own statistics, so threads exchange sums only at the end.
     mean, squares = tl.zeros([ROWS, CHANNELS], tl.float32), tl.zeros([ROWS, CHANNELS], tl.float32)
     for before in range(0, count, ROWS * TILES):
         for tile in tl.static_range(TILES):
@@ -92,7 +92,7 @@ def _normalised(
     CHANNELS: tl.constexpr,
     TILES: tl.constexpr,
 ):
-    """One part, normalised; the first of each group also stores its mean and unbiased variance."""
+    """Normalises one part; the first part of each group also stores the group's mean and unbiased variance."""
     group, start, count, channel = _stretch(rows, channels, length, CHANNELS)
     inside = channel < channels
     first = tl.load(x + group + channel, mask=inside, other=0.0).to(tl.float32)
@@ -133,7 +133,7 @@ def normalised(
     eps: float,
     measured: Float[Tensor, "groups 2 c"],
 ) -> Float[Tensor, "b c *space"]:
-    """Each group of rows that lie channels-last, normalised; `measured` gets its mean and unbiased variance."""
+    """Normalises each group of channels-last rows; `measured` gets the groups' means and unbiased variances."""
     groups, channels = len(measured), x.shape[1]
     rows, blocks = x.numel() // (groups * channels), triton.cdiv(channels, CHANNELS)
     tiles = triton.cdiv(rows, ROWS)
@@ -150,7 +150,7 @@ def normalised(
 
 
 def forms(x: str = "*bf16") -> list[Form]:
-    """The kernels that `normalised` starts, for a batch of this type."""
+    """Forms of the kernels of `normalised`, for a batch of this type."""
     pointers = dict.fromkeys(("x", "result"), x) | dict.fromkeys(("parts", "weight", "bias", "measured"), "*fp32")
     aligned, fixed = frozenset({*pointers, "channels"}), {"ROWS": ROWS, "CHANNELS": CHANNELS, "PARTS": PARTS}
     chosen = {"parted": (_parted, PARTED), "normalised": (_normalised, NORMALISED)}

@@ -1,8 +1,9 @@
 """Batch-norm over consecutive groups of a batch, without gradient: the pass of a key encoder.
 
-On a GPU two kernels serve all groups (`annulus.encoders.grouped_kernels`, in Triton). Elsewhere, where its kernels do
-not agree, and for other types and layouts than a network's, PyTorch's batch-norm passes over each group. A
-compiled network calls it as one operator: torch's compiler would make kernels for every group, some 20 a layer.
+On a GPU two Triton kernels serve all groups (`annulus.encoders.grouped_kernels`). In other cases PyTorch's batch-norm
+passes over each group: on other devices, for types and layouts that networks do not use, and if the kernels do not
+agree with it. A compiled network calls it as one operator: torch's compiler would make kernels for every group, about
+20 a layer.
 """
 
 from functools import partial
@@ -59,9 +60,9 @@ def plain(
     measured: Float[Tensor, "groups 2 c"],
 ) -> Float[Tensor, "b c *space"]:
     """`normalised` group by group, on any device."""
-    x = _dense(x)  # into strides of another kind PyTorch writes wrong numbers on a CPU
-    # Writing in place saves copying the parts, some 40 % of the time. With a momentum of 1, what batch-norm takes for
-    # running statistics become the group's own.
+    x = _dense(x)  # on a CPU PyTorch writes wrong numbers into other strides
+    # Writing in place saves a copy of the parts, about 40 % of the time. With a momentum of 1, the running statistics
+    # become the group's own.
     result, unread = torch.empty_like(x), torch.empty_like(measured[0])
     for rows, (mean, var), out in zip(x.chunk(len(measured)), measured, result.chunk(len(measured)), strict=True):
         settings = (weight, bias, mean, var, True, 1.0, eps)
@@ -70,7 +71,7 @@ def plain(
 
 
 def _dense(x: Tensor) -> Tensor:
-    """The batch, its channels last where they are, and else contiguous."""
+    """The batch in dense memory: channels last if they are last already, else contiguous."""
     last = x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last)
     return x.contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)
 
@@ -85,7 +86,7 @@ normalised_as_operator.register_fake(lambda x, weight, bias, eps, measured: torc
 
 
 def kernels_agree(device: torch.device, dtype: torch.dtype = torch.float32) -> bool:
-    """True where the kernels find what `plain` finds in float64: of images and of rows, some hard to measure."""
+    """Returns True if the kernels agree with `plain` in float64, for batches of images and of rows."""
     generator = torch.Generator().manual_seed(0)
     return all(
         agrees(torch.randn(shape, generator=generator), groups, device, dtype)
@@ -94,9 +95,9 @@ def kernels_agree(device: torch.device, dtype: torch.dtype = torch.float32) -> b
 
 
 def agrees(drawn: Float[Tensor, "b c *space"], groups: int, device: torch.device, dtype: torch.dtype) -> bool:
-    """True where, on this device, kernels and `plain` in float64 agree: of a random batch, whose first channels change.
+    """Returns True if the kernels on this device agree with `plain` in float64, for a random batch with hard channels.
 
-    These become constant, far from 0, full of ties, and begin with an outlier.
+    Channel 0 becomes constant, channel 1 far from 0, channel 2 full of ties; channel 3 begins with an outlier.
     """
     layout = torch.channels_last if drawn.dim() == 4 else torch.contiguous_format
     hard = drawn.clone()

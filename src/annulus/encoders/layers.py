@@ -1,4 +1,4 @@
-"""A head of torch's layers as JSON, and such a head again."""
+"""Describes a head of torch's layers as JSON, and builds it again."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from torch import nn
 
 from annulus.errors import InputError
 
-# The arguments that rebuild a layer; `bias` is True where there is one.
+# The arguments that rebuild a layer; `bias` is True if the layer has one.
 ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     "Linear": ("in_features", "out_features", "bias"),
     "BatchNorm1d": ("num_features", "eps", "momentum", "affine", "track_running_stats"),
@@ -21,7 +21,7 @@ ARGUMENTS: Mapping[str, tuple[str, ...]] = {
 
 
 def describe(layer: nn.Module) -> dict[str, Any]:
-    """Name and arguments of a layer; of a sequence its layers.
+    """Name and arguments of a layer, or the layers of a sequence.
 
     Raises:
         InputError: for a layer of another class.
@@ -38,10 +38,10 @@ def describe(layer: nn.Module) -> dict[str, Any]:
 
 
 def build(described: Any) -> nn.Module:
-    """The layer of a description.
+    """Builds the layer of a description.
 
     Raises:
-        ValueError: for something else.
+        ValueError: for any other value.
     """
     match described:
         case {"layers": list(layers), **more} if not more:

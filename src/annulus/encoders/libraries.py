@@ -1,8 +1,8 @@
 """An encoder's backbone as a file for torchvision, timm or detectron2.
 
 The file holds the backbone under the other library's names, without the head, which only pretraining needs. The
-normalisation of the images stands inside the encoder, but outside the other library's network: `usage`
-tells it, with the lines that load the file.
+encoder normalises its images, the other library's network does not: `usage` returns the lines that load the file, with
+this normalisation.
 """
 
 import re
@@ -33,11 +33,11 @@ TIMM_NAMES = (
 def backbone_state(encoder: Encoder | SplitEncoder, library: str) -> dict[str, Tensor]:
     """The backbone's weights and statistics under the names that `library` gives them, on the CPU.
 
-    torchvision's names are those of timm's ResNets too. detectron2's have no `num_batches_tracked`, as its frozen batch
-    normalisation does not; its plain one starts the count at 0.
+    timm's ResNets have torchvision's names. detectron2's have no `num_batches_tracked`: its frozen batch
+    normalisation keeps no count, and its plain one starts the count at 0.
 
     Raises:
-        InputError: when the library has no network with these layers.
+        InputError: if the library has no network with these layers.
     """
     config = encoder.config
     _check(config, library)
@@ -50,15 +50,15 @@ def backbone_state(encoder: Encoder | SplitEncoder, library: str) -> dict[str, T
 
 
 def export(encoder: Encoder | SplitEncoder, library: str, path: Path) -> None:
-    """Write `backbone_state` where `library` can load it: safetensors, or for detectron2 a .pth without pickled code.
+    """Writes `backbone_state` as `library` loads it: safetensors, or for detectron2 a .pth without pickled code.
 
     Raises:
-        InputError: when the library has no such network or does not read files of this ending, or the disk is full.
+        InputError: if the library has no such network or does not read files of this ending, or the disk is full.
     """
     state = backbone_state(encoder, library)
     if path.suffix != ENDINGS[library]:
         raise InputError(f"{path} ends in {path.suffix!r}; for {library} name a file that ends in {ENDINGS[library]}")
-    if library == "detectron2":  # whose heuristics put the names behind the prefix that a detector's backbone has
+    if library == "detectron2":  # its heuristics add the prefix of a detector's backbone to the names
         write_torch(path, {"model": state, "__author__": "annulus", "matching_heuristics": True})
     else:
         write_tensors(path, state)
@@ -121,7 +121,7 @@ def _timm_arguments(config: EncoderConfig) -> str:
 
 
 def detectron2_sizes(architecture: str) -> dict[str, int]:
-    """Settings of the ResNet in detectron2, whose own stem has 64 channels, and whose blocks have one group of 64."""
+    """Settings of the ResNet in detectron2. Its defaults are a stem of 64 channels and blocks with one group of 64."""
     depth = int(re.findall(r"\d+", architecture)[0])
     sizes = {"DEPTH": depth, "RES2_OUT_CHANNELS": 64 if depth < 50 else 256}
     if architecture.endswith("32x8d"):

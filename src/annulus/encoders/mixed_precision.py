@@ -1,7 +1,7 @@
 """A network in lower precision with all its weights cast at once: autocast on a GPU, in fewer kernels.
 
-Autocast casts the weight of each layer when the layer runs, and its gradient when it comes back: two kernels a layer
-that take longer to start than to run.
+Autocast casts each layer's weight when the layer runs, and its gradient in backward: two kernels a layer, which take
+longer to start than to run.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from torch.autograd import Function
 
 
 def in_lower(network: nn.Module, x: Float[Tensor, "b *rest"]) -> Any:
-    """network(x), on a GPU under autocast with the weights of its convolutions and linear layers cast together.
+    """Computes network(x); on a GPU under autocast, weights of convolutions and linear layers are cast together.
 
     A compiler joins the casts itself.
     """
@@ -24,14 +24,14 @@ def in_lower(network: nn.Module, x: Float[Tensor, "b *rest"]) -> Any:
 
 
 def cast_together(network: nn.Module, x: Float[Tensor, "b *rest"], dtype: torch.dtype) -> Any:
-    """network(x) under autocast, its weights in this type; their gradients have the weights' own type and strides."""
+    """Computes network(x) under autocast, with weights of this type; gradients have the weights' types and strides."""
     layers = [layer._parameters for layer in network.modules() if isinstance(layer, nn.Conv2d | nn.Linear)]
     places = [(own, kind) for own in layers for kind, weight in own.items() if weight is not None]
     weights = [own[kind] for own, kind in places]
     if not weights:
         return network(x)
     lower = _Cast.apply(dtype, *weights)
-    # As torch.func.functional_call does, which looks for every name of the network anew: a tenth of a host's step.
+    # torch.func.functional_call would look up every name of the network: a tenth of the host's time for a step.
     try:
         _put(places, lower)
         return network(x)
@@ -54,7 +54,7 @@ class _Cast(Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        if torch.is_grad_enabled():  # a second derivative is asked for, which the copy of all at once has not
+        if torch.is_grad_enabled():  # for a second derivative, which `_foreach_copy_` does not support
             return None, *map(Tensor.type_as, gradients, ctx.saved_tensors)
         own = [torch.empty_like(weight) for weight in ctx.saved_tensors]
         torch._foreach_copy_(own, gradients)

@@ -18,13 +18,15 @@ Pool = Literal["mean", "first"] | Callable[[Any], Tensor]
 class ModuleEncoder(nn.Module):
     """A network whose output (batch, dim), floats of any length, becomes unit embeddings (batch, dim).
 
-    With a `head`, the network gives the pooled features (batch, width) that probes read, and the head makes them
-    embeddings: a backbone of timm, torchvision or lightly, and its projection head. Both stay yours to save and export.
-    `MoCo.create` and its siblings wrap a plain network so by themselves. The network's state is under `network.`.
+    With a `head`, the network computes the pooled features (batch, width) that probes read, and the head computes the
+    embeddings. An example is a backbone of timm, torchvision or lightly, and its projection head; both can be saved and
+    exported alone. `MoCo.create` and the other methods wrap a plain network themselves. The network's state is under
+    `network.`.
 
-    `pool` makes vectors of another output: "mean" of a map (batch, width, height, width) or of tokens (batch, tokens,
-    width), the "first" token, or a function of the output. Of an object, as transformers' models return, they read
-    `last_hidden_state`; without `pool` its `pooler_output` is the vector.
+    `pool` computes vectors from another output. "mean" takes a map (batch, width, y, x) or tokens (batch, tokens,
+    width), and "first" takes the first token; a function takes any output. If the output is an object, as
+    transformers' models return, both names read its `last_hidden_state`. Without `pool`, the vector is its
+    `pooler_output`.
 
     >>> encoder = annulus.ModuleEncoder(nn.Sequential(nn.Flatten(), nn.Linear(192, 16)), dim=16)
     >>> encoder(torch.rand(4, 3, 8, 8)).norm(dim=1).sum().round()
@@ -38,9 +40,9 @@ class ModuleEncoder(nn.Module):
     """
 
     names: tuple[str, ...] = ("",)  # of its networks
-    name: str | None = None  # of what builds its network again
-    width: int | None = None  # of the pooled features, where the network's name states it
-    view_size: int | None = None  # pixels a side of its views, where the name states them
+    name: str | None = None  # of the network: LIBRARY/MODEL, or the import path that rebuilds it
+    width: int | None = None  # of the pooled features, if the network's name states it
+    view_size: int | None = None  # pixels a side of its views, if the name states them
 
     def __init__(
         self,
@@ -49,7 +51,7 @@ class ModuleEncoder(nn.Module):
         head: nn.Module | None = None,
         pool: Pool | None = None,
     ) -> None:
-        """`dim`: numbers of an embedding, which methods need; None: as many as the output has.
+        """`dim`: numbers of an embedding, which methods need; None: the output's own.
 
         Raises:
             InputError: for another `pool`.
@@ -60,15 +62,15 @@ class ModuleEncoder(nn.Module):
         self.network, self.dim, self.head, self.pool = network, dim, head, pool
 
     def view(self, images: UInt8[Tensor, "b c h w"]) -> Float[Tensor, "b c y x"]:
-        """Bytes as the network's input in evaluation: whole, in [0, 1] and the network's precision."""
+        """Converts bytes to the network's input in evaluation: whole images in [0, 1], in the network's precision."""
         precision = next((weight.dtype for weight in self.parameters()), torch.float32)
         return (images.float() / 255).to(precision)
 
     def pooled(self, images: Float[Tensor, "b ..."]) -> Float[Tensor, "b c"]:
-        """Input of the probes: the network's output, which without a head are embeddings of any length.
+        """Input of the probes: the network's output. Without a head these are embeddings of any length.
 
         Raises:
-            InputError: for images that are no floats; when the network's output has another shape.
+            InputError: for images that are not floats; if the network's output has another shape.
         """
         if not isinstance(images, Tensor) or not images.is_floating_point():
             given = isinstance(images, Tensor)
@@ -80,14 +82,14 @@ class ModuleEncoder(nn.Module):
         return _vectors("network", output, len(images), width, example)
 
     def prepared(self, images: Float[Tensor, "b ..."]) -> Float[Tensor, "b ..."]:
-        """The network's input: the images as they are."""
+        """The network's input: the unchanged images."""
         return images
 
     def embed(self, pooled: Float[Tensor, "b c"]) -> Float[Tensor, "b d"]:
-        """Pooled features to the unit sphere.
+        """Maps pooled features to the unit sphere.
 
         Raises:
-            InputError: when the head's output has another shape.
+            InputError: if the head's output has another shape.
         """
         if self.head is not None:
             pooled = _vectors("head", self.head(pooled), len(pooled), self.dim, f"nn.Linear(WIDTH, {self.dim})")
@@ -98,11 +100,11 @@ class ModuleEncoder(nn.Module):
         return self.embed(self.pooled(images))
 
     def embeddings(self, images: Float[Tensor, "b ..."]) -> tuple[Float[Tensor, "b d"], ...]:
-        """The embedding of each network; this encoder has one."""
+        """The embedding of each network; this encoder has one network."""
         return (self(images),)
 
     def embeddings_and_pooled(self, images: Float[Tensor, "b ..."]) -> tuple[Float[Tensor, "b _"], ...]:
-        """`embeddings`, then the pooled features of each, without gradient, for a probe beside the encoder."""
+        """`embeddings`, then each network's pooled features without gradient, for a probe beside the encoder."""
         pooled = self.pooled(images)
         return self.embed(pooled), pooled.detach()
 
@@ -111,7 +113,7 @@ AnyEncoder = Encoder | SplitEncoder | ModuleEncoder
 
 
 def pooled_output(output: Any, pool: Pool | None) -> Any:
-    """The output, or the vectors that `pool` makes of it.
+    """The output, or the vectors that `pool` computes from it.
 
     Raises:
         InputError: for an object without the values that `pool` reads.
@@ -140,7 +142,7 @@ def pooled_output(output: Any, pool: Pool | None) -> Any:
 
 
 def _vectors(part: str, output: object, images: int, width: int | None, example: str) -> Tensor:
-    """Returns the output; refuses one that is not a vector of `width` real numbers (None: any count) for each image."""
+    """Returns the output. Raises InputError unless it has `width` real numbers (None: any count) for each image."""
     if isinstance(output, Tensor) and output.is_complex():
         kind = str(output.dtype).removeprefix("torch.")
         raise InputError(
@@ -160,11 +162,13 @@ def _vectors(part: str, output: object, images: int, width: int | None, example:
 def as_encoder(
     network: nn.Module | str, dim: int | None, seed: int, pool: Pool | None = None
 ) -> tuple[AnyEncoder, int]:
-    """An encoder that methods take, and the width of its embeddings; a network by name has weights of the seed.
+    """Makes an encoder that methods take; returns it and the width of its embeddings.
+
+    The weights of a network by name depend on the seed.
 
     Raises:
-        InputError: when a plain network or a name comes without `dim`, or an encoder of annulus with another one than
-            its own; for a name that its library has not; for a `pool` beside an encoder that pools by itself.
+        InputError: for a plain network or a name without `dim`; for an encoder of annulus with another `dim` than its
+            own; for a name that its library does not have; for a `pool` beside an encoder that pools by itself.
     """
     if pool is not None and isinstance(network, AnyEncoder | str):
         raise InputError("pool is for a plain network; this encoder has its own, so leave out pool")

@@ -1,4 +1,4 @@
-"""The slow copy of an encoder that gives MoCo and SiMo their keys."""
+"""The slow copy of an encoder, which computes the keys of MoCo and SiMo."""
 
 import dis
 from collections.abc import Iterator
@@ -17,11 +17,11 @@ Network = TypeVar("Network", bound=nn.Module)
 
 
 def momentum_copy(encoder: Network) -> Network:
-    """A copy with the encoder's weights, head included, and its buffers; it shares no memory and takes no gradient.
+    """Copies an encoder with its head and buffers. The copy shares no memory with it and takes no gradient.
 
     Raises:
-        InputError: for an encoder that cannot be copied: its weights wait for a first batch, are computed by a hook, or
-            a function of it would go on calling the encoder itself.
+        InputError: for an encoder that cannot be copied: its weights wait for a first batch or are computed by a hook,
+            `deepcopy` fails, or a function of the copy would call the encoder itself.
     """
     for place, value in _attributes(encoder):
         if isinstance(value, Tensor) and is_lazy(value):
@@ -51,7 +51,7 @@ def momentum_copy(encoder: Network) -> Network:
 
 
 def _attributes(network: nn.Module) -> Iterator[tuple[str, Any]]:
-    """Names and values that a pass reads of each layer, without its layers: tensors, its own attributes, hooks."""
+    """Yields names and values that a pass reads from each layer: tensors, own attributes, hooks; no inner layers."""
     usual = vars(nn.Module()).keys() - {"_forward_hooks", "_forward_pre_hooks"}
     for path, layer in network.named_modules():
         for name, value in {**layer._parameters, **layer._buffers, **vars(layer)}.items():
@@ -73,7 +73,7 @@ def _reaches(value: Any, own: set[int]) -> bool:
 
 
 def _held(value: Any) -> Iterator[Any]:
-    """Parts of a container; of a function its object, the variables around it, defaults, and its file's networks."""
+    """Yields parts of a container, or a function's object, closure, defaults, and global networks and tensors."""
     match value:
         case nn.Module():
             yield from value.modules()
@@ -93,7 +93,7 @@ def _held(value: Any) -> Iterator[Any]:
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    """The names of its file that a function reads, and the functions within it."""
+    """Yields the names of globals that a function and its inner functions read."""
     yield from (instruction.argval for instruction in dis.get_instructions(code) if instruction.opname == "LOAD_GLOBAL")
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
@@ -101,22 +101,22 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 class Following:
-    """theta_copy <- momentum * theta_copy + (1 - momentum) * theta_encoder, after the optimiser's step.
+    """Update after the optimiser's step: theta_copy <- momentum * theta_copy + (1 - momentum) * theta_encoder.
 
-    Only parameters move. Buffers stay: the copy's batch normalisation keeps the statistics of its own forward passes,
-    since an average of the encoder's would belong to activations that the copy does not have (and an average of
-    `num_batches_tracked` would not be a count). MoCo's authors and every library that follows them do the same.
+    Only parameters move. Buffers stay: the copy's batch normalisation keeps the statistics of its own forward passes.
+    An average of the encoder's statistics would belong to activations that the copy does not have, and an average of
+    `num_batches_tracked` would not be a count. MoCo's authors and the libraries that follow them do the same.
 
     Source: He et al. 2020, arXiv:1911.05722, Eq. 2; Zhu et al. 2020, arXiv:2010.01929, Appendix B.1.
     """
 
     def __init__(self, copy: nn.Module, encoder: nn.Module) -> None:
-        """Collects the parameters once: walking through layers takes a GPU's host longer than moving the weights."""
+        """Collects the parameters once: a walk through layers takes a GPU's host longer than the update."""
         self.encoder = encoder
         slow, fast = dict(copy.named_parameters()), dict(encoder.named_parameters())
         assert fast.keys() == slow.keys(), "the copy has other layers than its encoder"
         paths = [name.rpartition(".") for name in slow]
-        # Of each parameter its layers' dictionaries, in which a network that was moved has other tensors.
+        # The layers' dictionaries, not tensors: a network that is moved later has other tensors.
         self.places = [
             (copy.get_submodule(path)._parameters, encoder.get_submodule(path)._parameters, name)
             for path, _, name in paths
@@ -124,6 +124,6 @@ class Following:
 
     @torch.no_grad()
     def step(self, momentum: float) -> None:
-        """Move the copy's parameters."""
+        """Moves the copy's parameters."""
         slow, fast = zip(*((own[name], other[name]) for own, other, name in self.places), strict=True)
         torch._foreach_lerp_(slow, fast, 1 - momentum)

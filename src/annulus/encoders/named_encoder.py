@@ -13,8 +13,8 @@ from annulus.encoders.module_encoder import ModuleEncoder
 class NamedEncoder(ModuleEncoder):
     """A library's network behind the library's own preprocessing: RGB in [0, 1], normalised inside.
 
-    Bytes are resized and cropped as the library's own evaluation does. The state under `network.` is the library's.
-    With `dim` a linear head makes the embeddings.
+    Bytes are resized and cropped as in the library's own evaluation. The state under `network.` is the library's.
+    With `dim`, a linear head computes the embeddings.
     """
 
     width: int
@@ -34,5 +34,5 @@ class NamedEncoder(ModuleEncoder):
             self.register_buffer(statistic, values, persistent=False)
 
     def prepared(self, images: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b 3 h w"]:
-        """The images, normalised."""
+        """Normalises the images."""
         return (images - self.mean) / self.std

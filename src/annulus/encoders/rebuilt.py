@@ -1,7 +1,7 @@
-"""The configuration from which a `ModuleEncoder` is built again, stored as JSON beside its weights.
+"""`ModuleConfig`: the configuration that rebuilds a `ModuleEncoder`, stored as JSON beside its weights.
 
 `network` names the network. It is `timm/MODEL` or `torchvision/MODEL`, or `transformers/TYPE` with the configuration in
-`settings`, which their libraries build without weights. Or it is an import path `MODULE:FUNCTION`: the function of the
+`settings`; their libraries build it without weights. Or it is an import path `MODULE:FUNCTION`: a function of the
 user's own code returns the network, or the whole encoder. Building an import path executes that code.
 """
 
@@ -28,11 +28,11 @@ MOST_DIM = 2**16
 
 @dataclass(frozen=True)
 class ModuleConfig:
-    """The network's name, its library's settings, and what annulus adds to it."""
+    """The network's name, its library's settings, and the parts that annulus adds."""
 
     network: str
     settings: Mapping[str, Any] | None  # of transformers
-    preprocessing: Mapping[str, Any] | None  # of an encoder by name; None: the network takes its images as they are
+    preprocessing: Mapping[str, Any] | None  # of an encoder by name; None: the network takes unchanged images
     dim: int | None
     head: Mapping[str, Any] | None
     pool: Literal["mean", "first"] | None
@@ -68,11 +68,11 @@ class ModuleConfig:
 
 
 def describe(encoder: ModuleEncoder, network: str | None) -> ModuleConfig:
-    """The configuration of an encoder; `network` names its network where the encoder does not know the name.
+    """The configuration of an encoder. `network`: the name of its network; None: the encoder's own.
 
     Raises:
-        InputError: where nothing names the network; for a pooling function, or a head of other layers; when the name
-            builds another network.
+        InputError: if the network has no name; for a pooling function, or a head of other layers; if the name builds
+            another network.
     """
     by_name = isinstance(encoder, NamedEncoder) and network is None
     name, settings = (encoder.name, None) if by_name else _source(encoder, network)
@@ -104,10 +104,10 @@ def describe(encoder: ModuleEncoder, network: str | None) -> ModuleConfig:
 
 
 def rebuild(config: ModuleConfig) -> ModuleEncoder:
-    """An encoder with fresh weights. It executes the user's own code where the configuration names an import path.
+    """Builds an encoder with new weights. If the configuration has an import path, this executes the user's own code.
 
     Raises:
-        InputError: where the library is not installed or has no such network, or the import path gives none.
+        InputError: if the library is not installed or has no such network, or the import path returns no network.
     """
     with first_weights(0):
         encoder = _rebuilt(config)
@@ -140,7 +140,7 @@ def _source(encoder: ModuleEncoder, network: str | None) -> tuple[str, Mapping[s
     """Name and settings of a network.
 
     Raises:
-        InputError: where nothing names it.
+        InputError: if it has no name.
     """
     network = network or encoder.name
     configuration = getattr(encoder.network, "config", None)
@@ -159,10 +159,10 @@ def _source(encoder: ModuleEncoder, network: str | None) -> tuple[str, Mapping[s
 
 
 def _called(path: str) -> nn.Module:
-    """The module that the function of an import path returns.
+    """Calls the function of an import path, and returns its module.
 
     Raises:
-        InputError: where the path cannot be imported or gives none; for a function of the script itself.
+        InputError: if the path cannot be imported or returns no module; for a function of the script itself.
     """
     module, _, names = path.partition(":")
     if module == "__main__":
@@ -183,10 +183,10 @@ def _called(path: str) -> nn.Module:
 
 
 def _transformers_network(settings: Mapping[str, Any] | None) -> nn.Module:
-    """transformers' own network of a configuration; code of others is never executed.
+    """Builds transformers' own network of a configuration; never executes code of others.
 
     Raises:
-        InputError: without transformers, or where it has no such network.
+        InputError: if transformers is not installed or has no such network.
     """
     if find_spec("transformers") is None:
         raise InputError("this encoder's network is built by transformers; pip install transformers")
@@ -202,7 +202,7 @@ def _configure(encoder: NamedEncoder, preprocessing: Mapping[str, Any]) -> None:
     """Sets the preprocessing that a file names.
 
     Raises:
-        InputError: unless it has the keys and kinds of the library's.
+        InputError: unless its keys and types are the same as in the library's.
     """
     own = {key: list(value) if isinstance(value, tuple) else value for key, value in encoder.config.items()}
     given = {key: list(value) if isinstance(value, tuple) else value for key, value in preprocessing.items()}
@@ -223,6 +223,6 @@ def _number(value: Any) -> bool:
 
 
 def _first_other(one: str, other: str) -> str:
-    """The first line of a text that differs from the other's."""
+    """The first line of `one` that differs from `other`."""
     lines = zip(one.splitlines(), [*other.splitlines(), ""], strict=False)
     return next((a.strip() for a, b in lines if a != b), "more layers")

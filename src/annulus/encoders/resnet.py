@@ -40,7 +40,7 @@ def build_resnet(config: EncoderConfig) -> tuple[nn.Module, int]:
     match config.architecture:
         case "resnet50_x2" | "resnet50_x4":
             network = WideResNet50(times=int(config.architecture[-1]))
-        case "resnext152_32x8d":  # infomin Table 14: 120 million weights without the classifier, as 32 groups of 8 have
+        case "resnext152_32x8d":  # InfoMin, Table 14: 120 million weights without the classifier, so 32 groups of 8
             network = ResNet(Bottleneck, BLOCKS_152, groups=32, width_per_group=8)
         case name:
             network = getattr(models, name)(weights=None)
@@ -52,7 +52,7 @@ def build_resnet(config: EncoderConfig) -> tuple[nn.Module, int]:
         network.conv1 = nn.Conv2d(inputs, stem, kernel_size=7, stride=2, padding=3, bias=False)
     if config.stem == "cifar" or inputs != 3:
         nn.init.kaiming_normal_(network.conv1.weight, mode="fan_out", nonlinearity="relu")
-    # All but the pooling and the classifier.
+    # Without the pooling and the classifier.
     layers = OrderedDict(network.named_children())
     del layers["avgpool"], layers["fc"]
     return nn.Sequential(layers), width

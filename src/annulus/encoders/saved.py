@@ -1,4 +1,4 @@
-"""Encoders as files: weights and the configuration that builds the encoder again, as JSON beside them."""
+"""Encoders as files: weights, and beside them as JSON the configuration that rebuilds the encoder."""
 
 from functools import partial
 from pathlib import Path
@@ -18,12 +18,12 @@ KIND = Kind(
 
 
 def save_encoder(encoder: AnyEncoder, weights: Path | str, network: str | None = None) -> None:
-    """Write the weights, in float32, and the configuration as JSON of the same name beside them.
+    """Writes the weights in float32, and the configuration as JSON of the same name beside them.
 
     `network` names the network of a `ModuleEncoder`. It is a name of timm or torchvision, such as
     "torchvision/resnet18", or the import path "MODULE:FUNCTION" of a function without arguments that returns the
-    network, or the whole encoder. Without it the name is known where the encoder was made by one, and of networks of
-    timm and transformers. The network is built once to compare its layers.
+    network, or the whole encoder. Encoders made by name, and networks of timm and transformers, do not need it. The
+    network is built once to compare its layers.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -34,8 +34,8 @@ def save_encoder(encoder: AnyEncoder, weights: Path | str, network: str | None =
     ['encoder.json', 'encoder.safetensors']
 
     Raises:
-        InputError: for another network, or a name that does not end in .safetensors; when the disk is full; for a
-            network that its name does not build.
+        InputError: for another class of network, or a file name that does not end in .safetensors; if the disk is full;
+            for a network that its name does not build.
     """
     config = describe(encoder, network)
     if Path(weights).suffix != ".safetensors":  # rate0.5 and rate0.7 would share one JSON, rate0.json
@@ -44,16 +44,16 @@ def save_encoder(encoder: AnyEncoder, weights: Path | str, network: str | None =
 
 
 def load_encoder(weights: Path | str, trust: bool = False) -> AnyEncoder:
-    """The encoder that `save_encoder` wrote, in evaluation mode and frozen.
+    """Loads an encoder of `save_encoder`, in evaluation mode and frozen.
 
-    One of annulus refuses pixels outside [0, 1]. torch.export takes it; the exported program does not look at pixels.
+    A loaded encoder of annulus refuses pixels outside [0, 1]. torch.export takes it, but its program checks no pixels.
 
-    A folder is one that `annulus export ENCODER --to hub` wrote, or a download of such a one. `trust`: execute the
-    function whose import path the file names. Libraries' networks need none, and execute no code of others.
+    `weights` may be a folder that `annulus export ENCODER --to hub` wrote, or its download. `trust`: execute the
+    function whose import path the file names. Libraries' networks need no `trust`, and execute no code of others.
 
     Raises:
-        InputError: when a file is missing or no encoder's, or the weights do not have the configuration's shapes; for
-            an import path without `trust`.
+        InputError: if a file is missing or has another content, or the weights do not have the configuration's shapes;
+            for an import path without `trust`.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -71,10 +71,10 @@ def load_encoder(weights: Path | str, trust: bool = False) -> AnyEncoder:
 
 
 def describe(encoder: AnyEncoder, network: str | None = None) -> Any:
-    """The configuration that builds the encoder again; `network` as for `save_encoder`.
+    """The configuration that rebuilds the encoder; `network` as for `save_encoder`.
 
     Raises:
-        InputError: for another network.
+        InputError: for another class of network, or a `network` beside an encoder that needs none.
     """
     if isinstance(encoder, Encoder | SplitEncoder):
         if network is not None:
@@ -101,7 +101,7 @@ def _parsed(described: Any) -> Any:
 
 
 def _built(config: Any, trust: bool) -> AnyEncoder:
-    """A network with other weights.
+    """Builds the network with new weights.
 
     Raises:
         InputError: for an import path without trust.

@@ -1,8 +1,7 @@
 """Batch normalisation over groups of the batch: shuffle-BN.
 
-Batch statistics tell an encoder which images came together: a query and its key, normalised in one batch, can be
-matched without looking at either. MoCo therefore shuffles the keys and normalises them in parts (`shuffled`,
-`convert`).
+Batch statistics reveal the images of a batch: if a query and its key are normalised in one batch, an encoder can match
+them by the statistics alone. MoCo therefore shuffles the keys and normalises them in parts (`shuffled`, `convert`).
 
 Source: He et al. 2020, arXiv:1911.05722, Section 3.3; Ioffe and Szegedy 2015, arXiv:1502.03167, Algorithm 1.
 """
@@ -27,20 +26,20 @@ log = logging.getLogger("annulus")
 
 
 def shuffled(count: int, generator: torch.Generator) -> tuple[Int[Tensor, "{count}"], Int[Tensor, "{count}"]]:
-    """A random order of `count` rows, and the one that undoes it: rows[order][back] equals rows."""
+    """A random order of `count` rows, and its inverse: rows[order][back] equals rows."""
     order = torch.randperm(count, generator=generator, device=generator.device)
     return order, order.argsort()
 
 
 class _Grouped(_BatchNorm):
-    """Batch-norm whose training statistics are those of each of `groups` consecutive parts of the global batch.
+    """Batch-norm with training statistics of each of `groups` consecutive parts of the global batch.
 
-    The result is that of as many devices. Several processes share the groups evenly and exchange their statistics, so
-    the running statistics are those of one process: every group's in turn. Evaluation is that of plain batch-norm.
-    Within `learning` a network's layers learn their running statistics together, elsewhere each layer by itself.
+    The result is the same as on `groups` devices. Several processes share the groups evenly and exchange their
+    statistics, so every process updates its running statistics by each group in turn. Evaluation is plain batch-norm.
+    Within `learning` a network's layers update their running statistics together, elsewhere each by itself.
     """
 
-    own_forward = False  # of the kind of batch-norm that is normalised in groups: more than torch's normalisation
+    own_forward = False  # True if the plain batch-norm has its own forward, other than torch's
     together = False
     measured: Float[Tensor, "groups 2 c"] | None = None  # of this process's groups: mean and variance
 
@@ -56,10 +55,11 @@ class _Grouped(_BatchNorm):
         return _blank, (plain,), self.__getstate__()
 
     def forward(self, x: Float[Tensor, "b c *space"]) -> Float[Tensor, "b c *space"]:
-        """The batch, normalised.
+        """Normalises the batch.
 
         Raises:
-            InputError: when the groups cannot be shared evenly, or would hold one value per channel.
+            InputError: if processes cannot share the groups evenly, groups would be unequal, or a group would hold one
+                value per channel.
         """
         if not self.training:
             return super().forward(x)
@@ -75,16 +75,16 @@ class _Grouped(_BatchNorm):
             return self._by_turns(x, here)
         measured = self.measured
         if not self.track_running_stats:
-            dtype = x.dtype if self.weight is None else self.weight.dtype  # autocast's bfloat16 has float32's
+            dtype = x.dtype if self.weight is None else self.weight.dtype  # float32 for autocast's bfloat16
             measured = torch.zeros(here, 2, self.num_features, dtype=dtype, device=x.device)
         find = normalised_as_operator if torch.compiler.is_compiling() else normalised
         return find(x, self.weight, self.bias, self.eps, measured)
 
     def _by_turns(self, x: Float[Tensor, "b c *space"], here: int) -> Float[Tensor, "b c *space"]:
-        """Normalises each group by the forward of the layer's own kind.
+        """Normalises each group by the forward of the plain batch-norm.
 
-        With a momentum of 1, what it takes for running statistics become the group's own. Each group starts from the
-        layer's, as on a device of its own.
+        With a momentum of 1, its running statistics become the group's own. Each group starts from the layer's running
+        statistics, as on its own device.
         """
         if not self.track_running_stats:
             return torch.cat([super(_Grouped, self).forward(rows) for rows in x.chunk(here)])
@@ -97,7 +97,7 @@ class _Grouped(_BatchNorm):
             for rows, (mean, var) in zip(x.chunk(here), self.measured, strict=True):
                 self._buffers.update(running_mean=mean, running_var=var, num_batches_tracked=count)
                 parts.append(super().forward(rows))
-                if self.running_mean is not mean:  # a forward that makes new ones
+                if self.running_mean is not mean:  # its forward replaces the tensors
                     mean.copy_(self.running_mean.detach())
                     var.copy_(self.running_var.detach())
         finally:
@@ -106,10 +106,10 @@ class _Grouped(_BatchNorm):
         return torch.cat(parts)
 
     def keep_room(self) -> None:
-        """Room for the statistics of this process's groups: that of the last pass, where it fits."""
+        """Allocates memory for the statistics of this process's groups, unless the last pass's memory fits."""
         shape, kept, own = (self.groups // world_size(), 2, self.num_features), self.measured, self.running_mean
         if kept is None or (kept.shape, kept.dtype, kept.device) != (shape, own.dtype, own.device):
-            with torch.inference_mode(False):  # what inference makes, no other pass may write
+            with torch.inference_mode(False):  # no other pass may write a tensor of inference mode
                 self.measured = torch.zeros(shape, dtype=own.dtype, device=own.device)
 
     @property
@@ -140,10 +140,10 @@ def grouped(network: nn.Module) -> list[_Grouped]:
 
 @contextmanager
 def learning(layers: Sequence[_Grouped]) -> Iterator[None]:
-    """Context for one pass through a network, whose grouped layers update their running statistics together at its end.
+    """Context for one pass through a network: grouped layers update their running statistics together at its end.
 
-    Layers of one momentum learn in one step, as all of most networks do. Layer by layer, a GPU would run several
-    kernels that take longer to start than to run.
+    Layers with the same momentum update in one step; most networks have one momentum. Layer by layer, a GPU would run
+    several kernels that take longer to start than to run.
     """
     layers = [layer for layer in layers if layer.learns]
     for layer in layers:
@@ -159,7 +159,7 @@ def learning(layers: Sequence[_Grouped]) -> Iterator[None]:
 
 
 def _of_one_momentum(layers: Sequence[_Grouped]) -> Iterable[Sequence[_Grouped]]:
-    """The layers that may learn in one step. One without momentum, a plain average, has its own count of batches."""
+    """Sets of layers that may update in one step. A layer without momentum averages by its own count of batches."""
     alike: dict[object, list[_Grouped]] = {}
     for layer in layers:
         alike.setdefault((layer.groups, id(layer) if layer.momentum is None else layer.momentum), []).append(layer)
@@ -168,9 +168,9 @@ def _of_one_momentum(layers: Sequence[_Grouped]) -> Iterable[Sequence[_Grouped]]
 
 @torch.no_grad()
 def _learn(layers: Sequence[_Grouped], measured: Float[Tensor, "groups values"]) -> None:
-    """Update the running statistics of all layers by each group in turn, in one step.
+    """Updates the running statistics of all layers by each group in turn, in one step.
 
-    Updating n times by momentum m keeps (1 - m)^n of the old, and m (1 - m)^(n - i) of the i-th.
+    n updates with momentum m keep (1 - m)^n of the old value, and m (1 - m)^(n - i) of the i-th group's.
     """
     count, momentum, batches = len(measured), layers[0].momentum, [layer.num_batches_tracked for layer in layers]
     torch._foreach_add_(batches, count)
@@ -204,7 +204,7 @@ class GroupedBatchNorm2d(_Grouped, nn.BatchNorm2d):
 
 @cache
 def _kind(plain: type[_BatchNorm]) -> type[_Grouped]:
-    """The grouped batch-norm that normalises each group as the plain one does."""
+    """Class of a grouped batch-norm that normalises each group as the plain one does."""
     made = {nn.BatchNorm1d: GroupedBatchNorm1d, nn.BatchNorm2d: GroupedBatchNorm2d}
     return made.get(plain) or type(f"Grouped{plain.__name__}", (_Grouped, plain), {"__doc__": _Grouped.__doc__})
 
@@ -216,13 +216,13 @@ def _blank(plain: type[_BatchNorm]) -> _Grouped:
 
 
 def convert(module: nn.Module, groups: int) -> nn.Module:
-    """The module, whose batch-norms normalise in groups from now on; each keeps its forward, its weights and its name.
+    """Makes the module's batch-norms normalise in groups; each keeps its forward, its weights and its name.
 
-    `groups` are those of the global batch, whatever the number of processes; 1 leaves the layers as they are. Warns of
-    batch-norms that stay so: those of three dimensions, and torch's synchronised ones.
+    `groups` are parts of the global batch, for any number of processes; 1 leaves the layers as they are. Warns of
+    batch-norms that stay unchanged: three-dimensional ones and torch's synchronised ones.
 
     Raises:
-        InputError: for a batch-norm whose forward takes more than a batch, or which has others inside.
+        InputError: for a batch-norm whose forward takes more than a batch, or that contains another one.
     """
     norms = [(name, part) for name, part in module.named_modules() if isinstance(part, _BatchNorm)]
     for name, norm in norms:

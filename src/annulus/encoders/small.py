@@ -1,8 +1,8 @@
 """3 x 3 convolutions of maps of one or two pixels a side, exact and without the taps that meet only padding.
 
-Of a map of 1 x 1, eight of nine taps multiply zeros, of 2 x 2 five of nine, and a CPU's convolutions are slow there:
-together most of a ResNet-18's time at 32 px with the ImageNet stem. Here each output pixel is a sum of matrix products
-of the pixels that exist with the taps that meet them, both read in place.
+In a map of 1 x 1, eight of nine taps multiply zeros, in 2 x 2 five of nine. A CPU's convolutions are slow there: they
+take most of a ResNet-18's time at 32 px with the ImageNet stem. Here each output pixel is a sum of matrix products of
+the existing pixels with the taps that meet them, both read in place.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ class SmallMapConv2d(nn.Conv2d):
 
 
 def for_small_maps(network: nn.Module) -> None:
-    """Replace convolutions by `SmallMapConv2d` where it applies; weights and names stay."""
+    """Replaces the convolutions that `SmallMapConv2d` can compute; weights and names stay."""
     for module in network.modules():
         for name, conv in list(module.named_children()):
             if type(conv) is nn.Conv2d and _can_stand_for(conv):
@@ -49,7 +49,7 @@ class _SmallMap(torch.autograd.Function):
 
     @staticmethod
     def forward(context, maps: Tensor, weight: Tensor, stride: int) -> Tensor:
-        context.save_for_backward(maps, weight)  # themselves, so that a second derivative reaches them
+        context.save_for_backward(maps, weight)  # not copies, so a second derivative reaches them
         maps, taps = _pixels(maps), _pixels(weight)
         count, height, width, _ = maps.shape
         out = maps.new_zeros(count, -(-height // stride), -(-width // stride), len(taps))
@@ -73,10 +73,9 @@ def _pixels(tensor: Float[Tensor, "n c h w"]) -> Float[Tensor, "n h w c"]:
 
 
 def _products(height: int, width: int, stride: int) -> Iterator[tuple[tuple[int, int], int, tuple]]:
-    """Pairs of an output pixel and a row of the map, with the taps (o, 3, 3, i) that meet this row.
+    """Yields pairs of an output pixel and a row of the map, with the index of the taps (o, 3, 3, i) that meet the row.
 
-    A row of pixels, and the taps of one output channel that meet it, are each one piece of memory: flattened, they are
-    views.
+    A row of pixels is one piece of memory, and so are one output channel's taps for it: flattening copies nothing.
     """
     for y in range(0, height, stride):
         for x in range(0, width, stride):

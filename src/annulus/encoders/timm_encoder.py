@@ -13,7 +13,7 @@ class TimmEncoder(NamedEncoder):
     def __init__(self, name: str, dim: int | None, pretrained: bool) -> None:
         """
         Raises:
-            InputError: for a name that timm has not, or without weights where they are needed.
+            InputError: for a name that timm does not have, or if it cannot provide the pretrained weights.
         """
         import timm
 
@@ -41,10 +41,10 @@ class TimmEncoder(NamedEncoder):
         return super().view(transform(images))
 
     def prepared(self, images: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b 3 h w"]:
-        """The images, normalised.
+        """Normalises the images.
 
         Raises:
-            InputError: for images of another size, where the network takes one alone.
+            InputError: for images of another size, if the network takes only one size.
         """
         size = self.config["input_size"][1:]
         if self.network.pretrained_cfg.get("fixed_input_size") and images.shape[2:] != size:

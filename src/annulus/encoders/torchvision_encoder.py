@@ -18,8 +18,8 @@ class TorchvisionEncoder(NamedEncoder):
     def __init__(self, name: str, dim: int | None, pretrained: bool) -> None:
         """
         Raises:
-            InputError: for a name that torchvision has not, a network of several outputs or without a linear last
-                layer, or without weights where they are needed.
+            InputError: for a name that torchvision does not have, a network with several outputs or without a linear
+                last layer, or if the pretrained weights cannot be downloaded.
         """
         from torchvision import models
 

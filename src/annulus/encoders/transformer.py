@@ -44,7 +44,7 @@ class SmallTransformer(VisionTransformer):
                 f"{images.shape[2]} x {images.shape[3]}; resize the images"
             )
         patches = self._process_input(images)
-        # A trace would keep `len(images)` as a number, so that it took no batch of another size.
+        # A trace would keep `len(images)` as a constant, and then accept one batch size only.
         tokens = self.encoder(torch.cat([self.class_token.expand(images.shape[0], -1, -1), patches], dim=1))
         side = self.image_size // self.patch_size
         return tokens[:, 1:].transpose(1, 2).unflatten(2, (side, side)), tokens[:, 0]

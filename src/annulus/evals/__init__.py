@@ -2,7 +2,7 @@
 
 accuracy               accuracies in percent, from scores and labels
 knn                    nearest neighbours among the training images
-crops                  how often the nearest neighbour is another crop of the same image, without labels
+crops                  share of crops whose nearest neighbour is a crop of the same image, without labels
 geometry               alignment, uniformity, tolerance and effective rank of embeddings
 linear                 logistic regression on the features
 linear_settings        settings of the probe

@@ -1,4 +1,4 @@
-"""Crop retrieval: how often an image's nearest neighbour is another crop of the same image. It needs no labels."""
+"""Crop retrieval: share of crops whose nearest neighbour is a crop of the same image. It needs no labels."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ from annulus.views.recipe import augment
 from annulus.views.settings import ViewSet
 
 CROP = ViewSet(crop=Crop(scale_min=0.2, scale_max=1.0, ratio_min=0.75, ratio_max=1.3333))
-REPEATS = 4  # crops of an image that are searched for
+REPEATS = 4  # query crops of an image
 PIXELS = 32  # pixels a side of the crops that are compared as pixels
 MOST_QUERIES, MOST_IMAGES, MOST_BYTES = 500, 1000, 2**29  # of `unseen_crop_retrieval`: seconds for one encoder
 AT_ONCE = 250  # images
@@ -37,8 +37,8 @@ def crop_retrieval(
 ) -> dict[str, float]:
     """Shares, in percent, of crops whose nearest crop is of the same image: by each layer, by pixels, by mean colour.
 
-    Each image has one crop that can be found, of a random fifth to the whole of its area, and four that are searched
-    for. `queries`: only the first images are searched for, such as those that the encoder has not seen. Crops have
+    Each image has one crop in the bank and four query crops, each of a random fifth to the whole of its area.
+    `queries`: only the first images have query crops, for example images that the encoder did not train on. Crops have
     `size` pixels a side, by default the encoder's view size or else the image's. Layers are compared by cosine, pixels
     (32 a side) and mean colours by distance. At chance a share is 100 / n. An encoder that has learned something is
     above pixels and mean colour.

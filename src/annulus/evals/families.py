@@ -1,7 +1,7 @@
-"""Several differences read together: which survive a correction for all, and how many verdicts chance gives alone.
+"""Several differences read together: survivors of a correction for all, and the number of verdicts by chance alone.
 
-Of 40 rows without an effect 2 are called better or worse on average. That is the mean over tables, not the reading of
-one: rows of a table share their base, so in one table of ten it is 5 or more.
+Of 40 rows without an effect, 2 are called better or worse on average over tables. A single table may differ: its rows
+share their base, so one table of ten has 5 or more.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ TABLES = 20_000  # simulated
 
 
 class ByChance(NamedTuple):
-    """Verdicts in a table without an effect: on average, in the worst of ten tables at least, and one in percent."""
+    """Verdicts in a table without an effect: mean, 90 % quantile, and percentage of tables with one or more."""
 
     mean: float
     one_of_ten: int
@@ -34,14 +34,14 @@ def p_value(difference: Interval) -> float:
 
 
 def from_half(mean: float, half: float | None, seeds: int) -> Interval:
-    """The interval of a mean from half of its width, with the fewest degrees of freedom that `seeds` leave it."""
+    """The interval of a mean from half of its width, with seeds - 1 degrees of freedom, the fewest possible."""
     if half is None or seeds < 2:
         return Interval(mean, 0.0, 0)
     return Interval(mean, float((half / stdtrit(seeds - 1, (1 + COVERAGE) / 2)) ** 2), seeds - 1)
 
 
 def survivors(differences: Sequence[Interval]) -> list[bool]:
-    """True for a difference from 0 that stands if all are read together: any false one in 5 % of cases at most.
+    """Returns True for each difference from 0 that survives a correction for all: any is false in at most 5 % of cases.
 
     Source: Holm 1979, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 6.
     It holds under any dependence, so also for rows that share their base.
@@ -56,9 +56,10 @@ def survivors(differences: Sequence[Interval]) -> list[bool]:
 
 @cache
 def by_chance(rows: int, seeds: int) -> ByChance:
-    """Verdicts that `rows` differences from one base get where nothing differs, by simulation.
+    """Simulates the verdicts of `rows` differences from one base without an effect.
 
-    Each row and the base have a normal number of each seed; each difference is in pairs, with Student's t over seeds.
+    Each row and the base have a normally distributed number for each seed. Differences are paired by seeds, with
+    Student's t over seeds.
     """
     if rows < 1 or seeds < 2:
         return ByChance(0.0, 0, 0.0)

@@ -48,7 +48,8 @@ def tolerance(embeddings: Float[Tensor, "n d"], labels: Int[Tensor, "n"]) -> flo
     """Mean similarity of two different images of one class: 1 if each class has one direction, 0 for even spread.
 
     It takes unit vectors. Images without a class are left out. None: no class has two images. The source's equation
-    counts a pair of two classes as 0. Its Table 1 does not: such a mean is at most 0.1 for ten classes, and it has 0.61.
+    counts a pair of two classes as 0. Its Table 1 does not: such a mean is at most 0.1 for ten classes, and the table
+    has 0.61.
 
     Source: Wang and Liu 2021, "Understanding the Behaviour of Contrastive Loss", CVPR, arXiv:2012.09740, Eq. 11.
 

@@ -1,7 +1,7 @@
 """95 % intervals of measurements, over seeds and over test images.
 
 Both are samples: other seeds and other test images would give other numbers. An accuracy of S seeds on n test images is
-the mean of a table of 1 (right) and 0 (wrong), in which seeds and images are crossed random effects.
+the mean of a table of 1 (right) and 0 (wrong). Its seeds and images are crossed random effects.
 tests/benchmarks/bench_coverage.py simulates the share of intervals that hold the truth: 94 to 96 % with 3 and 5 seeds,
 95 to 98 % with two, 99 to 100 % with 2 or 3 seeds against 10. It assumes normally distributed seeds. If every tenth run
 fails, few seeds do not reveal it.
@@ -158,8 +158,8 @@ def with_images(seeds: Interval, images: Parts, rest: Parts) -> Interval:
 
     `seeds` includes the variance between seeds and the rest of each image within a seed. `images` is the variance of
     the mean by test images alone, and `rest` its part that the seeds do not share. The difference is added if it is
-    positive. The new interval has Satterthwaite's degrees of freedom, at least those of `seeds`. The wider of both
-    intervals is returned: if few seeds are alike by chance, the new one would nearly ignore that seeds differ.
+    positive. The new interval has Satterthwaite's degrees of freedom, at least as in `seeds`. The wider of both
+    intervals is returned: if few seeds are alike by chance, the new one would nearly ignore their differences.
 
     Source: Cornfield and Tukey 1956, "Average values of mean squares in factorials", Annals of Mathematical Statistics
     27; Satterthwaite 1946, "An approximate distribution of estimates of variance components", Biometrics Bulletin 2.

@@ -132,7 +132,7 @@ def evaluate_knn(train: Features, test: Features, params: KnnSettings | None = N
         raise InputError(f"params is a {type(params).__name__}; give annulus.KnnSettings(...)")
     check_same_classes(train, test)
     k = _neighbours(params.k, len(train.labels))
-    # Of the training split, since the test images may lack a class.
+    # The training split's classes, since the test images may lack one.
     classes = len(train.classes)
     bank, queries = train.layer(params.layer), test.layer(params.layer)
     for name, rows in (("train", bank), ("test", queries)):

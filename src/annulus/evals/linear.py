@@ -149,7 +149,7 @@ def view_batches(
     seed: int,
     device: torch.device,
 ) -> Batches:
-    """The same batches, with each image augmented anew and embedded by the frozen encoder."""
+    """Batches in the order of `feature_batches`; each image is augmented anew and embedded by the frozen encoder."""
 
     store = images.images.on(device)
 

@@ -41,7 +41,7 @@ class MapSettings(Section):
 def principal_plane(features: Float[Tensor, "n d"]) -> Float[Tensor, "n 2"]:
     """Coordinates along the two directions of largest variance; the first is the wider one.
 
-    A component's largest weight is positive, so the same features give the same picture. Of one feature the second
+    A component's largest weight is positive, so the same features give the same picture. With one feature the second
     coordinate is 0.
     """
     features = F.pad(features, (0, max(0, 2 - features.shape[1])))

@@ -33,7 +33,7 @@ def model_card(config: EncoderConfig | ModuleConfig, about: About) -> str:
     """The text of README.md: YAML for huggingface_hub, then Markdown.
 
     Raises:
-        InputError: for a licence that the Hub has not.
+        InputError: for a licence that the Hub does not have.
 
     >>> from annulus.export.card import About, model_card
     >>> config = annulus.EncoderConfig("convnet", "cifar", "linear", 16, 32, None, mean=(0.5,) * 3, std=(0.25,) * 3)

@@ -24,12 +24,12 @@ def push_to_hub(
     """Uploads an encoder and its model card to a repository of the Hub, which is made if it is missing.
 
     `repository`: "NAME/REPOSITORY". `network` names the network of a `ModuleEncoder`, as for `annulus.save_encoder`.
-    `licence`: of the weights, by the Hub's name. `private`: of a new repository; None: as the account has it. `token`:
-    None: as `hf auth login` has stored it. The server is that of HF_ENDPOINT. Returns the commit's address.
+    `licence`: of the weights, by the Hub's name. `private`: of a new repository; None: the account's default. `token`:
+    None: the token that `hf auth login` stored. HF_ENDPOINT sets the server. Returns the commit's address.
 
     Raises:
-        InputError: without huggingface_hub; when the Hub refuses the upload or gives no answer; for a network that its
-            name does not build.
+        InputError: if huggingface_hub is not installed; if the Hub refuses the upload or does not answer; for a network
+            that its name does not build.
 
     >>> config = annulus.EncoderConfig("convnet", "cifar", "linear", 16, 32, None, mean=(0.5,) * 3, std=(0.25,) * 3)
     >>> encoder = annulus.build_encoder(config, seed=0)
@@ -53,14 +53,14 @@ def push_to_hub(
 def from_pretrained(
     repository: str, *, revision: str | None = None, token: str | None = None, trust: bool = False
 ) -> AnyEncoder:
-    """Downloads an encoder of annulus from a repository of the Hub, as `load_encoder` gives it.
+    """Downloads an encoder of annulus from a repository of the Hub, as `load_encoder` returns it.
 
     `revision`: a branch, tag or commit; None: the main branch. `trust`: execute the function whose import path the
     configuration names, as for `annulus.load_encoder`. The download itself contains no code.
 
     Raises:
-        InputError: without huggingface_hub; when there is no such repository or no answer; for one that holds no
-            encoder of annulus; for an import path without `trust`.
+        InputError: if huggingface_hub is not installed; if the repository does not exist or the Hub does not answer;
+            for a repository without an encoder of annulus; for an import path without `trust`.
 
     >>> encoder = annulus.from_pretrained("NAME/REPOSITORY")  # doctest: +SKIP
     """
@@ -86,7 +86,7 @@ def _require() -> None:
 
 
 def _refused(error: Exception, repository: str, fault: str) -> InputError:
-    """The sentence of an error, which is of many kinds: of the network, of the server, of names."""
+    """Error sentence for an error of the network, the server or a name."""
     return InputError(
         f"{repository}: the Hub {fault} ({type(error).__name__}: {' '.join(str(error).split())[:300]}); look at the "
         "name, and at `hf auth login` for what is private or written"

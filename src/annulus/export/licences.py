@@ -23,7 +23,7 @@ def hub_licence(name: str) -> str:
     """The Hub's own name of a licence, whatever its case; an empty name stays empty.
 
     Raises:
-        InputError: for a name that the Hub has not.
+        InputError: for a name that the Hub does not have.
     """
     own = name.strip().lower()
     if own and own not in LICENCES:

@@ -26,19 +26,19 @@ class PooledFeatures(nn.Module):
 
 
 class PooledOutput(nn.Module):
-    """The same of a `ModuleEncoder`, whose images may have other channels."""
+    """Network from images to the pooled features of a `ModuleEncoder`; images may have other channels."""
 
     def __init__(self, encoder: ModuleEncoder) -> None:
         super().__init__()
         self.encoder = deepcopy(encoder)
 
     def forward(self, images: Float[Tensor, "b ..."]) -> Float[Tensor, "b c"]:
-        # Without `pooled`, whose check of the number of images an exporter would write down as a constant.
+        # Not by `pooled`: an exporter would turn its check of the number of images into a constant.
         return pooled_output(self.encoder.network(self.encoder.prepared(images)), self.encoder.pool)
 
 
 def pooled_features(encoder: AnyEncoder, view_size: int | None) -> tuple[nn.Module, int]:
-    """A frozen copy on the CPU that gives the pooled features, and the side of the views that it takes, in pixels.
+    """Returns a frozen copy on the CPU, from views to pooled features, and the side of the views in pixels.
 
     Raises:
         InputError: for an encoder of two networks; without `view_size`, for a network that has no size of its own.

@@ -30,7 +30,7 @@ BILINEAR = 2  # Pillow's number
 def write_transformers(encoder: Encoder | SplitEncoder, folder: Path, image_size: int | None = None) -> None:
     """Writes model.safetensors, config.json and preprocessor_config.json.
 
-    `image_size`: side of the images in pixels whose middle the probes saw; None: that of the views.
+    `image_size`: side in pixels of the images whose centre the probes read; None: the views' side.
 
     Raises:
         InputError: if transformers has no network with these layers, or the disk is full.

@@ -16,7 +16,7 @@ from annulus.files.packed import Damaged, check_about
 from annulus.files.shards import LONGEST, Kind, Places, Shards
 from annulus.files.store import Store
 
-MOST_SIDE = 2**16 - 1  # pixels, as JPEG has
+MOST_SIDE = 2**16 - 1  # pixels, JPEG's limit
 PORTION = 8  # images that a thread prepares at a time
 
 

@@ -20,7 +20,7 @@ Metrics = Mapping[str, Number]
 # The resolution of the protocols: 0.01 % of accuracy, 1e-4 nats. More digits would only add noise to a diff.
 DECIMALS = {"_percent": 2, "_nats": 4}
 OTHER_DECIMALS = 6
-MOST = 1e300  # numbers of a file are below
+MOST = 1e300  # numbers in a file are smaller
 
 
 @contextmanager

@@ -24,7 +24,7 @@ def finite(value: Any, name: str) -> float:
     """Converts a number to float.
 
     Raises:
-        ValueError: if the value is not a number (true and "1" are none), or is beyond MOST; with its name.
+        ValueError: with the name, for another type (true and "1" too), NaN, or a number beyond MOST.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"{name} is {json.dumps(value)[:40]}, expected a number")

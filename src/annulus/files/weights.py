@@ -43,7 +43,7 @@ def write_pair(
     """
     text = json.dumps(asdict(config), indent=2, sort_keys=True) + "\n"  # before the first file is written
     tensors = network.state_dict()
-    # Copies: safetensors refuses two names of one tensor, which a layer that stands at two places has.
+    # Copies: safetensors refuses two names of one tensor, as a layer in two places has.
     state = {
         name: (tensor.float() if tensor.is_floating_point() else tensor).clone() for name, tensor in tensors.items()
     }

@@ -46,7 +46,7 @@ def hostile() -> Iterator[tuple[str, Tensor, SelfIndex]]:
     yield "all the same", torch.zeros(5, 5000), own
     yield "with -inf and +inf", drawn.masked_fill(drawn < 0, -torch.inf).masked_fill(drawn > 2, torch.inf), own
     yield "with NaN", drawn.masked_fill(drawn.abs() < 0.5, torch.nan), own
-    yield "nothing but NaN", torch.full((5, 5000), torch.nan), own
+    yield "all NaN", torch.full((5, 5000), torch.nan), own
     yield "non-contiguous", torch.randn(5000, 5, generator=random).T, own
     yield "one row for all queries", torch.randn(1, 5000, generator=random).expand(5, -1), own
     yield "one query", drawn[:1], own[:1]

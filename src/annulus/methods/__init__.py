@@ -1,29 +1,29 @@
-"""Contrastive methods, each with the store of the keys that a query is compared with.
+"""Contrastive methods, and the memory of each one's keys.
 
     ir            a memory bank
-    pirl          the same, whose image must also be found from the pieces of its jigsaw
-    moco          a momentum encoder, a queue of its keys
-    moco-jigsaw   the same, whose key must also be found from the pieces of a jigsaw: InfoMin, with its views
+    pirl          ir with a second query: the jigsaw of the image
+    moco          a momentum encoder and a queue of its keys
+    moco-jigsaw   moco with a second query: the jigsaw of a view; with the views `infomin` it is InfoMin
     simclr        the other views of the batch
-    simo          a momentum encoder, its keys of the batch
+    simo          a momentum encoder and its keys of the batch
 
-Made of `step` (what the loop calls), `contrast` (scores to a bound's estimate; `contrast_config`: its settings),
-`memory` (bank and queue), `keys` (the momentum encoder), `jigsaw_branch` and `critics` (scores that are no dot
-products).
+Modules: `step` (interface of the loop), `contrast` (from scores to a bound's estimate; settings in `contrast_config`),
+`memory` (bank and queue), `keys` (the momentum encoder), `jigsaw_branch`, and `critics` (scores of pairs: the dot
+product and learned ones).
 
-Any of them may have a split: two encoders, each of a part of the image, and two memories; each encoder's queries meet
+Every method can have a split: two encoders, each of a part of the image, and two memories. Each encoder's queries meet
 the other one's keys. CMC is ir with the split lab.
 
-The loop knows no method by name; it calls
+The loop calls these functions of any method:
 
     start(embed)                  before the first step
-    before_epoch(epoch, embed)    what is done once per epoch, such as clustering
-    loss(views, index, progress)  -> Step, whose estimate's loss is minimised
-    after_step(index, step)       writes the memory, once backward has read it
+    before_epoch(epoch, embed)    before each epoch; it clusters the images, for example
+    loss(views, index, progress)  returns a Step; the loop minimises the loss of its estimate
+    after_step(index, step)       writes the memory after backward has read it
 
-where `embed()` gives the embeddings of all training images now, `views` are as many tensors as the method's `views`
-says, of this process's share of the batch, and `index` holds the training images' rows of the whole batch. Embeddings
-are gathered from all processes as soon as they are made, so that all compute the loss of the whole batch.
+`embed()` returns the current embeddings of all training images. `views` holds a tensor for each of the method's
+`views`, of this process's share of the batch. `index` holds the training rows of the whole batch. All processes gather
+the embeddings that become keys. Each computes the loss of its own queries, and the mean is the loss of the batch.
 """
 
 from annulus.methods.contrast import Contrast

@@ -1,6 +1,6 @@
 """Queries against one memory: their negatives, their further positives, and the bound of their scores.
 
-Everything here is scores (b, n) of queries against a memory's columns, whoever holds it: a bank, a queue, or the batch.
+All inputs are scores (b, n) of queries against the columns of a memory: a bank, a queue, or the batch.
 """
 
 import logging
@@ -27,8 +27,8 @@ from annulus.settings import Done, check_value
 log = logging.getLogger("annulus")
 
 ColumnImages = Int[Tensor, "n"] | Int[Tensor, "b n"] | None
-# Share of the columns that are closer than a query's positive. In the linear probe runs with 2 % (CIFAR-10) lost
-# nothing by neighbours, with 4 to 9 % (shapes) a fifth, with 33 % nearly all.
+# Limit of the share of columns that are closer than a query's positive. In the linear probe, runs with 2 % (CIFAR-10)
+# lost nothing by neighbours, runs with 4 to 9 % (shapes) lost a fifth, and runs with 33 % lost nearly all.
 CLOSE = 0.03
 
 
@@ -37,8 +37,8 @@ class Contrast(DrawingOnDevice):
 
     A module: it holds the random state of the draws, the clusters, and the bound's own state.
 
-    Of several processes each asks for its own queries, against the whole memory; the objective is the mean of what they
-    get.
+    Each of several processes computes the estimate of its own queries against the whole memory. The objective is the
+    mean over the processes.
 
     >>> config = annulus.ContrastConfig(annulus.negatives.Ring(inner=0.01, outer=0.5), negatives=15)
     >>> contrast = annulus.Contrast(config, images=100, seed=0, device=torch.device("cpu"))
@@ -57,10 +57,10 @@ class Contrast(DrawingOnDevice):
         views: int = 1,
         temperature: float | None = None,
     ) -> None:
-        """`images` is the size of the training set; `name` tells two memories of one method apart.
+        """`images`: size of the training set. `name` distinguishes two memories of one method.
 
-        `views`: the queries of each image in a batch, one view of all images after the other. `temperature`: by which
-        similarities were divided; the losses DCL with a sigma and HCL need it.
+        `views`: queries of each image in a batch; a batch holds the first view of all images, then the next view.
+        `temperature`: divisor of the similarities, for the losses that need it (DCL with a sigma, HCL).
         """
         if not isinstance(config, ContrastConfig):
             raise InputError(f"config is a {type(config).__name__}; give annulus.ContrastConfig(SAMPLER, ...)")
@@ -68,12 +68,12 @@ class Contrast(DrawingOnDevice):
         self.config, self.seed, self.name, self.views = config, seed, name, views
         bound = config.bound if temperature is None else config.bound.at(temperature)
         self.bound = bound.begin()  # a bound may keep an estimate of its own for each memory
-        self._had_neighbours = False  # so that their first step alone is looked at, of a resumed run too
-        self._clustered = False  # True once images were seen to be in clusters, or none are needed
+        self._had_neighbours = False  # limits the check to their first step, also in a resumed run
+        self._clustered = False  # True after `_check_clusters` has passed
         self.images = images
         for buffer, clustering in self._clusterings():
             runs = clustering.runs if isinstance(clustering, Clustering) else int(clustering == "classes")
-            first = torch.full((runs, images), -1, dtype=torch.int32)  # in none: not made yet
+            first = torch.full((runs, images), -1, dtype=torch.int32)  # -1: not in a cluster yet
             self.register_buffer(buffer, torch.arange(images)[None] if clustering == "images" else first)
 
     def get_extra_state(self) -> dict[str, Any]:
@@ -108,7 +108,7 @@ class Contrast(DrawingOnDevice):
                 getattr(self, buffer).copy_(labels)
 
     def cluster(self, embeddings: Float[Tensor, "images d"], epoch: int) -> None:
-        """Cluster the training images anew: for the sampler by its settings, for neighbours by theirs.
+        """Clusters the training images anew, by the settings of the sampler and of the neighbours.
 
         Raises:
             InputError: unless there is a vector of finite numbers for each training image.
@@ -134,15 +134,15 @@ class Contrast(DrawingOnDevice):
         positive: Float[Tensor, "b"] | None = None,
         column_images: ColumnImages = None,
     ) -> Estimate:
-        """The bound of queries `index` (their rows among the training images) with these scores.
+        """Computes the estimate of queries `index` (their rows among the training images) from their scores.
 
-        Scores are similarities divided by the temperature. `self_index`: the columns of a query's own image, which are
-        never negatives, as `annulus.negatives.own` says. `positive`: the score of the positive; by default that of the
-        column `self_index`, of which each query then has one.
+        Scores are similarities divided by the temperature. `self_index`: the columns of a query's own image
+        (`annulus.negatives.own`), which are never negatives. `positive`: the score of the positive; by default the
+        score of column `self_index`, and each query then has one such column.
         `column_images`: the training image of each column, -1 where there is none yet; by default column i is image i.
 
         Raises:
-            InputError: without a positive, for progress that is no share, and what the sampler and the bound refuse.
+            InputError: without a positive; for progress outside [0, 1]; for input that sampler or bound reject.
         """
         for name, given in (("index", index), ("self_index", self_index), ("positive", positive)):
             if not isinstance(given, Tensor) and (given is not None or name == "index"):
@@ -206,7 +206,7 @@ class Contrast(DrawingOnDevice):
         """Scores of each query's own row with all rows.
 
         Raises:
-            InputError: if the positive is no row of the memory.
+            InputError: if the positive is not a row of the memory.
         """
         if positive is not None:
             raise InputError("neighbours: nearest replace the row of an image, and here a key is the positive; take IR")
@@ -227,12 +227,12 @@ class Contrast(DrawingOnDevice):
         return self.config.neighbours.find(scores, self_index, training, clusters)
 
     def _check_clusters(self) -> None:
-        """Refuse clusters that nobody has made or filled in.
+        """Checks that the images are in clusters, if clusters are needed.
 
         Raises:
-            InputError: where no image is in a cluster.
+            InputError: if a clustering has no image in a cluster.
         """
-        if self._clustered:  # else a GPU is waited for, once
+        if self._clustered:  # the check below waits for a GPU, once
             return
         missing = [of for buffer, of in self._clusterings() if of and bool(getattr(self, buffer).amax() < 0)]
         if "classes" in missing:
@@ -249,7 +249,7 @@ class Contrast(DrawingOnDevice):
         self._clustered = True
 
     def _check_rank(self, scores: Float[Tensor, "b n"], positive: Float[Tensor, "..."]) -> None:
-        """Warn when neighbours begin while most of them are closer than the row that the query should find."""
+        """Warns if neighbours begin while more than the share CLOSE of the rows is closer than the positive."""
         columns = scores.shape[1]
 
         def warn(closer: float) -> None:
@@ -266,10 +266,10 @@ class Contrast(DrawingOnDevice):
     def _clusters(
         self, buffer: str, index: Int[Tensor, "b"], column_images: ColumnImages, shape: torch.Size
     ) -> Clusters | None:
-        """The clusters of columns and queries, by the images that they are of.
+        """The clusters of columns and queries, by their images.
 
         Raises:
-            InputError: for other images than those of training, or another number of them than the scores' `shape`.
+            InputError: for an image outside the training set, or another number of images than the scores' `shape`.
         """
         image_clusters = getattr(self, buffer)
         if len(image_clusters) == 0:
@@ -289,7 +289,7 @@ class Contrast(DrawingOnDevice):
         return Clusters(column_clusters.where(column_images >= 0, -1), image_clusters[:, index])
 
     def _clusterings(self) -> list[tuple[str, Clustering | Literal["images", "classes"] | None]]:
-        """The buffers that hold clusters, and their settings; images and classes stay as they are."""
+        """Names of the buffers that hold clusters, and their settings; `cluster` does not change images and classes."""
         sampler, neighbours = self.config.sampler, self.config.neighbours
         return [
             ("clusters", sampler.clustering),

@@ -22,19 +22,19 @@ class Progress(NamedTuple):
     Progress(training=0.25, annealing=0.5, temperature=1.0)
     """
 
-    training: float  # share of training that is done, in [0, 1]
-    annealing: float  # how far the negatives are on their way to the sampler's own set, in [0, 1]
+    training: float  # completed share of training, in [0, 1]
+    annealing: float  # from 0 (all other columns) to 1 (the sampler's own set)
     temperature: float = 1.0  # multiple of the method's
 
 
-END = Progress(training=1.0, annealing=1.0)  # the sampler's own set, and whatever else training ends with
+END = Progress(training=1.0, annealing=1.0)  # the last settings of training, with the sampler's own set
 
 
 @dataclass(frozen=True)
 class ContrastConfig:
     """Negatives, further positives and bound: the choices that are the same for every memory.
 
-    Sampler and bound are tried on made-up scores (`methods/trial.py`), so that one of your own fails here, not later.
+    The constructor tries sampler and bound on made-up scores (`methods/trial.py`), so that your own fail here.
 
     >>> ring = annulus.negatives.Ring(inner=0.01, outer=0.1)
     >>> config = annulus.ContrastConfig(ring, bound=annulus.bounds.InfoNCE(), negatives=4096)
@@ -55,7 +55,7 @@ class ContrastConfig:
             ("neighbours", Neighbours | None, "negatives.CloseNeighbours(...), or None"),
         ):
             given = getattr(self, name)
-            if not isinstance(given, kind) or isinstance(given, type):  # a class has what the protocol asks for, too
+            if not isinstance(given, kind) or isinstance(given, type):  # a class has the protocol's attributes, too
                 raise InputError(f"{name} is {_kind(given)}; give one such as annulus.{example}")
         clustering = self.sampler.clustering
         if clustering not in (None, "images", "classes") and not isinstance(clustering, Clustering):
@@ -63,7 +63,7 @@ class ContrastConfig:
                 f'clustering of {type(self.sampler).__name__} is {clustering!r}; give "images" or "classes", by which '
                 "`draw` gets the image or the class of each column, or leave it out"
             )
-        replaces = isinstance(self.neighbours, NearestRow)  # one positive for another
+        replaces = isinstance(self.neighbours, NearestRow)  # it replaces the positive
         if replaces and self.bound.neighbours == "among negatives":
             raise InputError(
                 f"{type(self.bound).__name__} takes neighbours among the negatives, but NearestRow replaces the "
@@ -90,7 +90,7 @@ class ContrastConfig:
     def warnings_for(self, columns: int, queries: int) -> list[str]:
         """Warnings for settings that run but give up a guarantee, one sentence each.
 
-        `columns` of the memory may be negatives, and a batch has so many `queries`.
+        `columns`: columns of the memory that may be negatives. `queries`: queries of a batch.
         """
         first, last = rank_limits(*self.sampler.shares, columns)
         warnings = [self._repeat_warning(columns)]

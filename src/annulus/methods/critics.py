@@ -14,8 +14,8 @@ from annulus.negatives.own import SelfIndex
 from annulus.negatives.scores import Products, Scores, StoredScores
 
 Critic = Literal["dot", "bilinear", "concat-linear", "mlp-1", "mlp-2"]
-HIDDEN = 128  # units of a nonlinear layer; the paper says so in Appendix I
-BLOCK = 2**20  # units of all pairs that are made at a time without gradient: they stay in the processor's cache
+HIDDEN = 128  # units of a nonlinear layer, from the paper's Appendix I
+BLOCK = 2**20  # units of pairs at a time without gradient: they fit the processor's cache
 
 
 def scaled(queries: Float[Tensor, "b d"], temperature: float) -> Float[Tensor, "b d"]:
@@ -38,7 +38,7 @@ class Dot(nn.Module):
 
 
 class Bilinear(Dot):
-    """z^T W m / temperature; W starts as the identity, where it is the dot product."""
+    """z^T W m / temperature; W starts as the identity, which gives the dot product."""
 
     def __init__(self, dim: int, temperature: float) -> None:
         super().__init__(temperature)
@@ -49,9 +49,9 @@ class Bilinear(Dot):
 
 
 class Concatenation(nn.Module):
-    """An MLP of [z; m] with `hidden` nonlinear layers; 0: one linear layer, which cannot tell which m goes with z.
+    """An MLP of [z; m] with `hidden` nonlinear layers; 0: one linear layer, which ranks the m alike for all z.
 
-    The first layer is linear in z and m apart, so no pair is ever concatenated.
+    The first layer is the sum of a linear layer of z and one of m, so pairs are never concatenated.
     """
 
     def __init__(self, dim: int, hidden: int) -> None:
@@ -68,9 +68,9 @@ class Concatenation(nn.Module):
 
 
 class _Pairs(Scores):
-    """Scores of a concatenation, by what its first layer makes of queries (b, 1, h) and rows (n, h).
+    """Scores of a `Concatenation`, from its first layer's outputs for queries (b, 1, h) and rows (n, h).
 
-    Only chosen pairs get a gradient: for that, each layer's units of a pair are kept.
+    The table has no gradient. `gather` and `every` have one, for which each layer's units of their pairs are kept.
     """
 
     def __init__(self, rest: nn.Module, query_units: Float[Tensor, "b 1 h"], row_units: Float[Tensor, "n h"]) -> None:
@@ -102,14 +102,14 @@ def build_critic(
     seed: int,
     name: str = "",
 ) -> nn.Module:
-    """The critic of embeddings of `dim` numbers, with fresh weights from the seed, in rising expressivity.
+    """Builds a critic of embeddings of `dim` numbers, with fresh weights from the seed.
 
-    `name` tells two critics of one method apart.
+    The critics are listed in rising expressivity. `name` distinguishes two critics of one method.
 
     Source: Wu et al. 2020, arXiv:2005.13149, Figure 7.
 
     Raises:
-        InputError: when no critic has this name.
+        InputError: for an unknown critic.
     """
     match critic:
         case "dot":

@@ -1,4 +1,4 @@
-"""IR: each image is its own class, told from other images' rows in a memory bank."""
+"""IR: each image is its own class, against other images' rows in a memory bank."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from annulus.settings import Share
 
 @dataclass(frozen=True, kw_only=True)
 class IRSettings(MethodSettings):
-    """A memory bank. critic: how a pair of embeddings is scored.
+    """Settings of IR, with a memory bank. critic: score of a pair of embeddings.
 
     bank_rate: share of the old row that an update keeps; bank_start: rows before the first step.
 
@@ -46,22 +46,22 @@ class IRSettings(MethodSettings):
         return IR
 
     def negative_columns(self, images: int, batch: int, queue: int) -> int:
-        """All rows of the bank but the query's own."""
+        """All rows of the bank except the query's own."""
         return images - 1
 
 
 class IR(Method):
     """Instance discrimination: the positive of a view is its image's row in a memory bank, negatives are other rows.
 
-    BALL, RING, CAVE and IRing by the sampler, LA by neighbours and bound. With a split, CMC: two networks and two
-    banks, each network compared with the other one's bank; the sum of two IRs with swapped banks.
+    The sampler makes it BALL, RING, CAVE or IRing; neighbours and bound make it LA. With a split it is CMC: two
+    networks and two banks, and the loss is the sum of two IRs with swapped banks.
 
     Source: Wu et al. 2020, arXiv:2005.13149, Eqs. 1 and 7, Section 3.1 (Lemma 3.1); Wu et al. 2020, arXiv:2010.02037,
     Section 2; Tian et al. 2019, arXiv:1906.05849, Section 3.
 
     >>> network = nn.Sequential(nn.Flatten(), nn.Linear(192, 16))
     >>> method = annulus.IR.create(network, images=100, dim=16)
-    >>> index = torch.arange(8)  # which of the 100 images the batch shows
+    >>> index = torch.arange(8)  # rows of the batch's images among the 100
     >>> step = method.loss([torch.rand(8, 3, 8, 8)], index)
     >>> step.estimate.loss.backward()
     >>> method.after_step(index, step)  # after the optimiser's step: writes the bank
@@ -97,16 +97,16 @@ class IR(Method):
     ) -> Self:
         """IR for your own loop, with the defaults of Wu et al. 2020, arXiv:2005.13149, Appendix C.2.
 
-        `encoder`: an encoder of annulus, or any module that embeds a batch as (batch, dim), or a name such as
-        "timm/resnet18", a network with fresh weights and a linear head; then `dim` is needed. `pool` makes vectors of a
-        module's map, tokens or output object, as in `ModuleEncoder`.
+        `encoder`: an encoder of annulus, or any module that embeds a batch as (batch, dim), or a name. A name such as
+        "timm/resnet18" gives a network with fresh weights and a linear head, and needs `dim`. `pool` turns a module's
+        map, tokens or output object into vectors, as in `ModuleEncoder`.
         Training images are numbered from 0 to `images` - 1. `contrast`: negatives and bound. By default InfoNCE with
         4096 uniform negatives. `bank_rate`: share of the old row that an update keeps. The bank starts with random
         rows; `method.banks[0].fill(embeddings)` starts it with embeddings of all images, which learns faster. `critic`:
-        all but "dot" learn, by an optimiser of `method.parameters()`.
+        each except "dot" has weights, which an optimiser of `method.parameters()` trains.
 
         Raises:
-            InputError: when a setting is outside its limits, or the encoder gives no embeddings of `dim` numbers.
+            InputError: if a setting is outside its limits, or the encoder does not return embeddings of `dim` numbers.
         """
         return cls._by_hand(
             encoder,
@@ -128,7 +128,7 @@ class IR(Method):
         return [bank.rows for bank in self.banks]
 
     def start(self, embed: Callable[[], Tensor]) -> None:
-        """Fill the banks with embeddings of the images, where the parameters say so."""
+        """Fills the banks with embeddings of the images, if `bank_start` is "encoder"."""
         if self.params.bank_start == "encoder":
             for bank, embeddings in zip(self.banks, embed().chunk(len(self.banks), dim=1), strict=True):
                 bank.fill(embeddings)
@@ -136,7 +136,7 @@ class IR(Method):
     def loss(
         self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"], progress: Progress = END
     ) -> Step:
-        """Each view against its own row and negatives from the bank: of two parts, each against the other's bank."""
+        """Contrasts each view with its own row and other rows of the bank; with a split, of the other part's bank."""
         self.check(views, index)
         queries, pooled = self.embed(views[0])  # of each part
         estimate = self.among_rows(queries, local(index), progress)
@@ -145,7 +145,7 @@ class IR(Method):
     def among_rows(
         self, queries: Sequence[Float[Tensor, "b d"]], index: Int[Tensor, "b"], progress: Progress
     ) -> Estimate:
-        """Estimate from queries of the images `index`, one batch for each network, against the other network's rows."""
+        """Estimate of queries of the images `index`, one batch for each network, against the other network's rows."""
         with without_autocast(index.device):
             estimates = [
                 contrast(critic(query, bank.rows), index, progress, self_index=index)
@@ -156,6 +156,6 @@ class IR(Method):
         return reduce(add, estimates)
 
     def after_step(self, index: Int[Tensor, "all"], step: Step, *, follow: bool = True) -> None:
-        """Store the embeddings, each in its own bank; no second network follows."""
+        """Writes each network's embeddings to its own bank; `follow` has no effect."""
         for bank, embedding in zip(self.banks, step.stored, strict=True):
             bank.update(index, embedding)

@@ -1,4 +1,4 @@
-"""A second query of each image, made of the nine pieces of its jigsaw: what PIRL adds to a memory's contrast."""
+"""Second query of each image, from the nine pieces of its jigsaw: PIRL's addition to the contrast with a memory."""
 
 from dataclasses import replace
 
@@ -21,10 +21,10 @@ from annulus.views.settings import ViewSet
 
 
 class JigsawHead(nn.Module):
-    """Pooled features of nine patches to one unit embedding: each patch to `dim` numbers, all of them to `dim`."""
+    """Maps pooled features of nine patches to one unit embedding: each patch to `dim` numbers, all of them to `dim`."""
 
     def __init__(self, width: int, dim: int, seed: int, name: str) -> None:
-        """`name` tells the heads of two networks apart."""
+        """`name` distinguishes the heads of two networks."""
         super().__init__()
         with first_weights(derive(seed, "jigsaw head", name)):
             self.each, self.all = nn.Linear(width, dim), nn.Linear(CELLS * dim, dim)
@@ -40,9 +40,10 @@ class JigsawBranch(Drawing):
     """
 
     def __init__(self, encoder: AnyEncoder, dim: int, seed: int) -> None:
-        """
+        """Builds a head for each network.
+
         Raises:
-            InputError: for a module, whose features before its head are not known.
+            InputError: for a plain module, since the width of the features before its head is unknown.
         """
         super().__init__()
         if encoder.width is None:
@@ -51,12 +52,12 @@ class JigsawBranch(Drawing):
                 "many those are; give an encoder of annulus.build_encoder, or a name such as 'timm/resnet18'"
             )
         self.heads = nn.ModuleList(JigsawHead(encoder.width, dim, seed, name) for name in encoder.names)
-        # No CUDA graph: it would be captured while the first branch waits for its backward, which torch refuses.
+        # Without a CUDA graph: torch cannot capture one while the first branch waits for its backward.
         self.pooled = compiled(encoder.pooled)
         self.generator = generator(seed, "jigsaw")  # on the CPU: the same patches on every device
 
     def forward(self, views: Float[Tensor, "b 3 h h"]) -> list[Float[Tensor, "b d"]]:
-        """A query of each image by each network; of several processes, `views` are this one's share of the batch."""
+        """Computes a query of each image by each network; `views` are this process's share of the batch."""
         batch = len(views) * world_size()
         patches = jigsaw(views, self.generator, batch, local_slice(batch))
         with autocast(patches.device):
@@ -66,10 +67,10 @@ class JigsawBranch(Drawing):
 
 
 def jigsaw_views(crop: Crop | None, views: ViewSet) -> ViewSet:
-    """The set of a jigsaw's view: this crop and a flip, without colour; without a crop the set of the other views."""
+    """View set of a jigsaw: this crop and a flip, without colour; without a crop, the set of the other views."""
     return views if crop is None else ViewSet(crop=crop, flip=0.5)
 
 
 def both_branches(step: Step, jigsaw: Estimate, weight: float) -> Step:
-    """The step of a view's query whose loss is (1 - weight) times its own plus weight times that of the jigsaw's."""
+    """Returns the view's step with the loss (1 - weight) * loss of the view + weight * loss of the jigsaw."""
     return replace(step, estimate=step.estimate.times(1 - weight) + jigsaw.times(weight))

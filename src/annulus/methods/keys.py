@@ -1,4 +1,4 @@
-"""Keys without gradient, by an encoder that follows the query's: shuffled or synchronised batch-norm."""
+"""Keys without gradient from a momentum encoder, with shuffled or synchronised batch-norm."""
 
 import torch
 from jaxtyping import Float
@@ -18,13 +18,13 @@ from annulus.views.batch_share import BatchShare, share
 
 
 class KeyEncoder(Drawing):
-    """A momentum copy of an encoder, with the pass of a batch through its batch-norm.
+    """Momentum copy of an encoder, with shuffled or synchronised batch-norm.
 
-    With `groups`, the whole batch is shuffled and normalised in that many groups, so that a query and its key share
-    no statistics by which to find each other: MoCo's shuffled batch-norm, in one process as in many. None: the
+    `groups`: number of groups of the shuffled batch, each normalised by its own statistics. So a query and its key
+    share no statistics, which would reveal the pair: MoCo's shuffled batch-norm, in one process as in many. None: the
     statistics of the whole batch.
 
-    With `own_views`, each process brings the views of its own images, and sends them where the shuffling wants them.
+    With `own_views`, each process has the views of its own images, and the shuffling exchanges them.
     """
 
     def __init__(
@@ -55,12 +55,12 @@ class KeyEncoder(Drawing):
             return [[own, own]] * steps
         state = self.generator.get_state()
         orders = [shuffled(batch, self.generator)[0] for _ in range(steps)]
-        self.generator.set_state(state)  # each is drawn again, for good, in its own step
+        self.generator.set_state(state)  # each step draws its own order again
         return [[own, BatchShare(local(order).sort().values, batch)] for order in orders]
 
     @torch.no_grad()
     def forward(self, views: Float[Tensor, "b 3 h w"]) -> tuple[Float[Tensor, "all d"], ...]:
-        """The keys of the whole batch, in its order, of each network; `views` are of the images of `batch_shares`."""
+        """Computes each network's keys of the whole batch, in its order; `views` show the images of `batch_shares`."""
         if self.groups is None:
             with autocast(views.device):
                 return tuple(all_gather(keys) for keys in self.embed(views))
@@ -77,7 +77,7 @@ class KeyEncoder(Drawing):
             return self.compiled(views)
 
     def follow(self, encoder: AnyEncoder) -> None:
-        """One step towards the encoder."""
+        """Moves the weights one step towards the encoder's."""
         if self.following is None or self.following.encoder is not encoder:
             self.following = Following(self.encoder, encoder)
         self.following.step(self.momentum)

@@ -17,10 +17,10 @@ class MemoryBank(nn.Module):
     """One unit embedding per training image, an average over its recent views.
 
     `rows` is a persistent buffer, so that checkpoints hold it. Read it directly; write it with `update`,
-    after the optimiser's step: backward still needs the rows that the scores were made from.
+    after the optimiser's step: backward still reads the rows of the scores.
 
-    Source: Wu et al. 2020, arXiv:2005.13149, Section 2 and Eq. 7. The paper does not say whether rows are
-    normalised again; here they are.
+    Source: Wu et al. 2020, arXiv:2005.13149, Section 2 and Eq. 7. The paper leaves open whether updated
+    rows are normalised; here they are.
 
     >>> bank = annulus.MemoryBank(images=100, dim=16, rate=0.0, generator=torch.Generator().manual_seed(0))
     >>> index, embeddings = torch.tensor([3, 7]), torch.eye(16)[:2]
@@ -41,7 +41,7 @@ class MemoryBank(nn.Module):
 
     @torch.no_grad()
     def fill(self, embeddings: Float[Tensor, "n d"]) -> None:
-        """Take these rows, made unit vectors, before the first step.
+        """Replaces all rows by these embeddings, normalised, before the first step.
 
         Raises:
             InputError: unless there is one for each row.
@@ -60,32 +60,32 @@ class MemoryBank(nn.Module):
     def update(self, index: Int[Tensor, "b"], embedding: Float[Tensor, "b d"]) -> None:
         """rows[i] <- normalize(rate * rows[i] + (1 - rate) * embedding).
 
-        An image that stands several times in the batch gets the mean of its embeddings, whatever their order. An
-        embedding that is not finite spoils only its own image's row, and so the loss names that image.
+        An image that the batch holds several times gets the mean of its embeddings, in any order. An embedding that is
+        not finite makes only its own image's row NaN, so that the error of the loss names that image.
 
         Raises:
-            InputError: unless each image of the batch has a unit vector, and a row here.
+            InputError: unless each image of the batch has a unit vector and a row in the bank.
         """
         embedding = _unit_vectors("embedding", embedding, index, self.rows)
         require_range("index", index, 0, len(self.rows), f"give each image's row in this memory of {len(self.rows)}")
         images = index.sort().values
-        first = torch.searchsorted(images, index)  # the same place for all of an image
+        first = torch.searchsorted(images, index)  # equal for all entries of an image
         count = torch.searchsorted(images, index, right=True) - first
         mean = torch.zeros_like(embedding).index_add_(0, first, embedding)[first] / count[:, None]
-        broken = (mean - mean != 0).any(dim=1, keepdim=True)  # infinity and NaN alone differ from themselves
+        broken = (mean - mean != 0).any(dim=1, keepdim=True)  # True for infinity and NaN alone
         mixed = self.rate * self.rows[index] + (1 - self.rate) * mean.masked_fill(broken, torch.nan)
         # Equal indices write equal values, so the order of writing does not matter.
         self.rows[index] = F.normalize(mixed, dim=1)
 
 
 class KeyQueue(nn.Module):
-    """The last `length` keys, first in, first out, and the image that each was made from.
+    """The last `length` keys, first in, first out, and the image of each.
 
-    All three buffers are persistent, so that a resumed run goes on at the same place. Read `keys` directly; write
-    them with `push`, after the optimiser's step: backward still needs the keys that the scores were made from.
+    All three buffers are persistent, so that a resumed run continues at the same place. Read `keys` directly; write
+    them with `push`, after the optimiser's step: backward still reads the keys of the scores.
 
-    A batch need not divide the length: at the end it goes on at the start. The queue may be longer than an epoch, and
-    then holds several keys of an image.
+    The length can be any number from a batch on: a batch wraps around at the end. A queue longer than an epoch holds
+    several keys of an image.
 
     Source: He et al. 2020, arXiv:1911.05722, Algorithm 1.
 
@@ -93,20 +93,20 @@ class KeyQueue(nn.Module):
     >>> queue.push(torch.eye(16)[:3], index=torch.tensor([5, 6, 7]))
     >>> queue.images
     tensor([ 5,  6,  7, -1])
-    >>> queue.own(torch.tensor([7, 8]))  # where their keys are
+    >>> queue.own(torch.tensor([7, 8]))  # positions of their keys
     tensor([[ 2, -1],
             [-1, -1]])
     """
 
     keys: Float[Tensor, "n d"]
-    images: Int[Tensor, "n"]  # -1: a random key of the start, of no image
-    next: Int[Tensor, ""]  # where the next key goes: on the oldest one
+    images: Int[Tensor, "n"]  # -1: a random initial key, without an image
+    next: Int[Tensor, ""]  # position of the next key: the place of the oldest
 
     def __init__(self, length: int, dim: int, generator: torch.Generator, keys_per_image: int = 2) -> None:
-        """`length` keys of `dim` numbers, on the unit sphere at random until real ones come.
+        """Starts with `length` random unit vectors of `dim` numbers.
 
-        `keys_per_image`: the most keys that one image may have here. That is 2 in a queue no longer than an epoch,
-        which holds the end of one epoch and the start of the next; `most_keys` says it for any length.
+        `keys_per_image`: largest number of keys of one image. It is 2 in a queue no longer than an epoch, which holds
+        the end of one epoch and the start of the next. `most_keys` computes it for any length.
         """
         super().__init__()
         if not (isinstance(keys_per_image, Integral) and keys_per_image > 0):
@@ -118,11 +118,11 @@ class KeyQueue(nn.Module):
 
     @torch.no_grad()
     def push(self, keys: Float[Tensor, "b d"], index: Int[Tensor, "b"]) -> None:
-        """Put the keys of the images `index` in the oldest ones' places, in the batch's order, as they are.
+        """Writes the keys of the images `index` over the oldest keys, in the batch's order, unchanged.
 
         Raises:
-            InputError: unless each image of the batch has a unit vector; when the batch is longer than the queue, and
-                would overwrite itself.
+            InputError: unless each image of the batch has a unit vector; if the batch is longer than the queue, where
+                it would overwrite itself.
         """
         keys, length = _unit_vectors("keys", keys, index, self.keys), len(self.keys)
         if len(keys) > length:
@@ -138,7 +138,7 @@ class KeyQueue(nn.Module):
         """Positions of the keys of each image in `index`, newest first, padded with -1.
 
         Raises:
-            InputError: where an image has more than `keys_per_image`, on a CPU.
+            InputError: on a CPU, if an image has more than `keys_per_image` keys.
         """
         length = len(self.images)
         newest_first = (self.next - 1 - torch.arange(length, device=self.next.device)) % length
@@ -161,7 +161,7 @@ class KeyQueue(nn.Module):
 
 
 def _goes_on(images: Int[Tensor, "n"], index: Int[Tensor, "b"], last: Int[Tensor, "b"]) -> Bool[Tensor, "b"]:
-    """True where the sorted images hold an image once more beyond a place."""
+    """True where the sorted images hold the image again beyond the place `last`."""
     further = (last + 1).clamp(max=len(images) - 1)
     return (images[further] == index) & (further > last)
 
@@ -184,9 +184,12 @@ def _random_rows(count: int, dim: int, generator: torch.Generator) -> Float[Tens
 
 
 def _unit_vectors(name: str, vectors: Tensor, index: Tensor, rows: Float[Tensor, "n d"]) -> Float[Tensor, "b d"]:
-    """The vectors in the memory's precision; refused unless each image has one of its width, of unit length.
+    """Returns the vectors in the memory's precision.
 
-    One product looks at the mean squared length of all: who forgets to normalise forgets it for all. NaN passes.
+    One product checks the mean squared length of all: a missing normalisation affects all vectors. NaN passes.
+
+    Raises:
+        InputError: unless each image has a unit vector of the memory's width, on its device.
     """
     if not (isinstance(vectors, Tensor) and isinstance(index, Tensor)):
         raise InputError(f"{name} is a {type(vectors).__name__} and index a {type(index).__name__}; give two tensors")
@@ -202,7 +205,7 @@ def _unit_vectors(name: str, vectors: Tensor, index: Tensor, rows: Float[Tensor,
             "memory by .to(device), or these"
         )
     vectors = vectors.detach().to(rows.dtype)
-    if len(index) == 0:  # a batch of none stores none
+    if len(index) == 0:  # an empty batch
         return vectors
 
     require(

@@ -1,4 +1,4 @@
-"""MoCo: the key of another view, by an encoder that follows slowly, against a queue of earlier keys."""
+"""MoCo: the positive is the key of another view, from a momentum encoder; the negatives are a queue of earlier keys."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from annulus.views.batch_share import BatchShare
 
 @dataclass(frozen=True, kw_only=True)
 class MoCoSettings(MethodSettings):
-    """A momentum encoder and a queue of its keys. shuffle_groups: key batches normalised apart, shuffled.
+    """Settings of MoCo: a momentum encoder and a queue of its keys. shuffle_groups: parts of the shuffled batch-norm.
 
     >>> settings = annulus.methods.MoCoSettings(
     ...     temperature=0.07, negatives="all", embedding_dim=128, warmup=0.0, head="linear",
@@ -51,22 +51,22 @@ class MoCoSettings(MethodSettings):
         return MoCo
 
     def negative_columns(self, images: int, batch: int, queue: int) -> int:
-        """The queue, where an older key of the query's own image may lie or not."""
+        """The length of the queue, which may hold older keys of the query's own image."""
         return queue
 
 
 class MoCo(Method):
     """Momentum contrast: query and key are two views of an image, negatives are the keys in a queue.
 
-    Keys are pushed after the step. Older keys of the query's own image in the queue are no negatives. v1 has a linear
-    head, v2 an MLP. With a split, each network's queries meet the other network's keys, in a queue of their own.
+    Keys are pushed after the step. Older keys of the query's own image are never its negatives. v1 has a linear head,
+    v2 an MLP. With a split, each network has a queue, and its queries meet the other network's keys.
 
     Source: He et al. 2020, arXiv:1911.05722, Algorithm 1; Wu et al. 2020, arXiv:2010.02037, Section 4 (MoCoRing).
 
     >>> network = nn.Sequential(nn.Flatten(), nn.Linear(192, 16))
     >>> ring = annulus.ContrastConfig(annulus.negatives.Ring(inner=0.01, outer=0.1), negatives=64)  # MoCoRing
     >>> method = annulus.MoCo.create(network, images=100, dim=16, queue=512, contrast=ring)
-    >>> index = torch.arange(8)  # which of the 100 images the batch shows
+    >>> index = torch.arange(8)  # rows of the batch's images among the 100
     >>> step = method.loss([torch.rand(8, 3, 8, 8), torch.rand(8, 3, 8, 8)], index)
     >>> step.estimate.loss.backward()
     >>> method.after_step(index, step)  # after the optimiser's step: moves the key encoder, pushes the keys
@@ -102,17 +102,17 @@ class MoCo(Method):
     ) -> Self:
         """MoCo for your own loop, with the defaults of He et al. 2020, arXiv:1911.05722, Section 3.3 and Algorithm 1.
 
-        `encoder`: an encoder of annulus, or any module that embeds a batch as (batch, dim), or a name such as
-        "timm/resnet18", a network with fresh weights and a linear head; then `dim` is needed. `pool` makes vectors of a
-        module's map, tokens or output object, as in `ModuleEncoder`.
+        `encoder`: an encoder of annulus, or any module that embeds a batch as (batch, dim), or a name. A name such as
+        "timm/resnet18" gives a network with fresh weights and a linear head, and needs `dim`. `pool` turns a module's
+        map, tokens or output object into vectors, as in `ModuleEncoder`.
         Training images are numbered from 0 to `images` - 1. `contrast`: negatives and bound. By default InfoNCE with
-        the whole queue. `queue`: its keys, at least a batch. `shuffle_groups`: parts of a shuffled batch whose keys are
-        normalised apart, 8 as on the paper's 8 GPUs; the batch is a multiple of it, and 1 leaves batch-norm as it is.
-        `keys_per_image`: the most keys of one image in the queue. By default as many as there can be where an epoch
-        shows no image twice; images drawn with replacement have more.
+        the whole queue. `queue`: number of its keys, at least a batch. `shuffle_groups`: parts of a shuffled batch with
+        separate batch-norm statistics, 8 as on the paper's 8 GPUs. The batch is a multiple of it; 1 leaves batch-norm
+        as it is. `keys_per_image`: largest number of keys of one image in the queue. The default suits epochs that
+        show each image at most once; images drawn with replacement have more.
 
         Raises:
-            InputError: when a setting is outside its limits, or the encoder gives no embeddings of `dim` numbers.
+            InputError: if a setting is outside its limits, or the encoder does not return embeddings of `dim` numbers.
         """
         return cls._by_hand(
             encoder,
@@ -130,13 +130,13 @@ class MoCo(Method):
         )
 
     def batch_shares(self, batch: int, steps: int) -> list[list[BatchShare]]:
-        """Queries of this process's images, and keys of those that come to it when the batch is shuffled."""
+        """Shares of the next batches: this process's own images for queries, its part of the shuffled ones for keys."""
         return self.keys.batch_shares(batch, steps)
 
     def loss(
         self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"], progress: Progress = END
     ) -> Step:
-        """Each query against its key and negatives from the queue."""
+        """Contrasts each query with its key and negatives from the queue."""
         self.check(views, index)
         queries, pooled = self.embed(views[0])
         keys = self.keys(views[1])
@@ -149,7 +149,7 @@ class MoCo(Method):
         own: Int[Tensor, "b"],
         progress: Progress,
     ) -> Estimate:
-        """Queries of the images `own` by each network, against the batch's keys and the queue of the other one."""
+        """Estimate of each network's queries of the images `own`, against the other network's keys and queue."""
         estimates = []
         for contrast, query, key, queue in zip(
             self.contrasts, queries, reversed(keys), reversed(self.queues), strict=True
@@ -168,14 +168,14 @@ class MoCo(Method):
         return reduce(add, estimates)
 
     def after_step(self, index: Int[Tensor, "all"], step: Step, *, follow: bool = True) -> None:
-        """Let the key encoder follow, and push the keys: only now, so that none is a negative of its own query."""
+        """Moves the key encoder and pushes the keys; backward has read the old queue before."""
         if follow:
             self.keys.follow(self.encoder)
         for queue, keys in zip(self.queues, step.stored, strict=True):
             queue.push(keys, index)
 
-    def stored_of(self, images: Int[Tensor, "m"]) -> Float[Tensor, "m d"]:
-        """Each image's newest key, two networks' side by side; zeros where the queue holds none."""
+    def stored_embeddings(self, images: Int[Tensor, "m"]) -> Float[Tensor, "m d"]:
+        """Returns each image's newest key, zeros without one; keys of two networks are side by side."""
         newest = []
         for queue in self.queues:
             place = queue.own(images)[:, 0]

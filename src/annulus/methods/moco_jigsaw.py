@@ -1,4 +1,4 @@
-"""MoCo whose key must also be found from the nine pieces of a jigsaw: InfoMin's method, with the views `infomin`."""
+"""MoCo with a second query for each key, the nine pieces of a jigsaw: InfoMin's method, with the views `infomin`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,10 +21,10 @@ from annulus.views.settings import ViewSet
 
 @dataclass(frozen=True, kw_only=True)
 class MoCoJigsawSettings(MoCoSettings):
-    """MoCo with a jigsaw.
+    """Settings of MoCo with a jigsaw.
 
-    jigsaw_weight: share of the loss that the jigsaw's branch has. jigsaw_crop: of the view that becomes a jigsaw, which
-    then has a flip and no colour (the authors' code of Tian et al. 2020); None: it is a view like the others.
+    jigsaw_weight: the jigsaw branch's share of the loss. jigsaw_crop: crop of the jigsaw's view, which then has a flip
+    and no colour changes (as in the authors' code of Tian et al. 2020). None: the set of the other views.
 
     >>> settings = annulus.methods.MoCoJigsawSettings(
     ...     temperature=0.15, negatives="all", embedding_dim=128, warmup=0.0, head="mlp",
@@ -45,9 +45,9 @@ class MoCoJigsawSettings(MoCoSettings):
 class MoCoJigsaw(MoCo):
     """MoCo with a second branch: a third view's jigsaw is a query for the same key.
 
-    The queue holds keys of views, not of jigsaws. The bound that is reported is the mean of both branches, whatever
-    their weights; the gradients are those of the view's queries. The jigsaw's head is linear, as PIRL's, whatever the
-    encoder's own head is. The jigsaw is of a view that is neither query nor key, as in the authors' code.
+    The queue holds keys of views, not of jigsaws. The reported bound is the unweighted mean of both branches.
+    The reported gradients are the gradients of the view's queries. The jigsaw's head is linear, as in PIRL, for any
+    head of the encoder. The jigsaw's view is neither query nor key, as in the authors' code.
 
     Source: Tian et al. 2020, arXiv:2005.10243, Section 7.3 ("adding JigSaw" to MoCo); Misra and van der Maaten 2020,
     arXiv:1912.01991, Section 2.
@@ -82,14 +82,14 @@ class MoCoJigsaw(MoCo):
         jigsaw_weight: float = 0.5,
         seed: int = 0,
     ) -> Self:
-        """The method for your own loop: `MoCo.create` and the jigsaw's share of the loss.
+        """MoCo with a jigsaw for your own loop: `MoCo.create` with the jigsaw's share of the loss.
 
         `encoder`: an encoder of annulus, or a name such as "timm/resnet18" and `dim`.
-        The temperature is that of Tian et al. 2020, arXiv:2005.10243, Figure 11 (with an MLP head). The optimiser takes
-        `method.parameters()`: the jigsaw's head is none of the encoder's.
+        The temperature is from Tian et al. 2020, arXiv:2005.10243, Figure 11 (with an MLP head). The optimiser takes
+        `method.parameters()`, since the jigsaw's head is outside the encoder.
 
         Raises:
-            InputError: as `MoCo.create`, and for a plain network, whose pooled features are not known.
+            InputError: as `MoCo.create`; for a plain network, since the width of its pooled features is unknown.
         """
         return cls._by_hand(
             encoder,
@@ -112,13 +112,13 @@ class MoCoJigsaw(MoCo):
         return [[query, key, query] for query, key in super().batch_shares(batch, steps)]
 
     def view_sets(self, views: ViewSet) -> list[ViewSet]:
-        """`views`, and for the last view the jigsaw's own set."""
+        """Returns the set of each view: `views`, and for the last view the jigsaw's own set."""
         return [*super().view_sets(views)[:-1], jigsaw_views(self.params.jigsaw_crop, views)]
 
     def loss(
         self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"], progress: Progress = END
     ) -> Step:
-        """(1 - weight) times the loss of the first view, plus weight times that of the third one's jigsaw."""
+        """Computes (1 - weight) * loss of the first view + weight * loss of the third view's jigsaw."""
         step = super().loss(views, index, progress)
         jigsaw = self.among_keys(self.jigsaw(views[2]), step.stored, local(index), progress)
         return both_branches(step, jigsaw, self.params.jigsaw_weight)

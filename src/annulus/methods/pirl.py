@@ -1,4 +1,4 @@
-"""PIRL: IR whose image must also be found from the nine pieces of its jigsaw."""
+"""PIRL: IR with a second query of each image, the nine pieces of its jigsaw."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,10 +21,10 @@ from annulus.views.settings import ViewSet
 
 @dataclass(frozen=True, kw_only=True)
 class PIRLSettings(IRSettings):
-    """IR with a jigsaw.
+    """Settings of IR with a jigsaw.
 
-    jigsaw_weight: share of the loss that the jigsaw's branch has. jigsaw_crop: of the view that becomes a jigsaw, which
-    then has a flip and no colour (the authors' code of Tian et al. 2020); None: it is a view like the others.
+    jigsaw_weight: the jigsaw branch's share of the loss. jigsaw_crop: crop of the jigsaw's view, which then has a flip
+    and no colour changes (as in the authors' code of Tian et al. 2020). None: the set of the other views.
 
     >>> settings = annulus.methods.PIRLSettings(
     ...     temperature=0.07, negatives="sampled", embedding_dim=128, warmup=0.0, head="linear",
@@ -45,8 +45,8 @@ class PIRLSettings(IRSettings):
 class PIRL(IR):
     """IR with a second branch: another view's jigsaw is a query for the same row of the bank.
 
-    The bank holds embeddings of views, not of jigsaws. The bound that is reported is the mean of both branches,
-    whatever their weights; the gradients are those of the view's queries.
+    The bank holds embeddings of views, not of jigsaws. The reported bound is the unweighted mean of both
+    branches. The reported gradients are the gradients of the view's queries.
 
     Source: Misra and van der Maaten 2020, arXiv:1912.01991, Section 2; Tian et al. 2020, arXiv:2005.10243, Section 7.1.
 
@@ -78,13 +78,13 @@ class PIRL(IR):
         jigsaw_weight: float = 0.5,
         seed: int = 0,
     ) -> Self:
-        """PIRL for your own loop: `IR.create` and the jigsaw's share of the loss.
+        """PIRL for your own loop: `IR.create` with the jigsaw's share of the loss.
 
         `encoder`: an encoder of annulus, or a name such as "timm/resnet18" and `dim`. The optimiser takes
-        `method.parameters()`: the jigsaw's head is none of the encoder's.
+        `method.parameters()`, since the jigsaw's head is outside the encoder.
 
         Raises:
-            InputError: as `IR.create`, and for a plain network, whose pooled features are not known.
+            InputError: as `IR.create`; for a plain network, since the width of its pooled features is unknown.
         """
         return cls._by_hand(
             encoder,
@@ -102,13 +102,13 @@ class PIRL(IR):
         )
 
     def view_sets(self, views: ViewSet) -> list[ViewSet]:
-        """`views`, and for the last view the jigsaw's own set."""
+        """Returns the set of each view: `views`, and for the last view the jigsaw's own set."""
         return [*super().view_sets(views)[:-1], jigsaw_views(self.params.jigsaw_crop, views)]
 
     def loss(
         self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"], progress: Progress = END
     ) -> Step:
-        """(1 - weight) times the loss of the first view, plus weight times that of the second one's jigsaw."""
+        """Computes (1 - weight) * loss of the first view + weight * loss of the second view's jigsaw."""
         step = super().loss(views, index, progress)
         jigsaw = self.among_rows(self.jigsaw(views[1]), local(index), progress)
         return both_branches(step, jigsaw, self.params.jigsaw_weight)

@@ -20,7 +20,7 @@ from annulus.methods.step import Method, MethodSettings, Setting, Step
 
 @dataclass(frozen=True, kw_only=True)
 class SimCLRSettings(MethodSettings):
-    """Two views of each image in one batch, each the other's positive.
+    """Settings of SimCLR: two views of each image in one batch, each the other's positive.
 
     >>> settings = annulus.methods.SimCLRSettings(
     ...     temperature=0.5, negatives="all", embedding_dim=128, warmup=0.05, head="mlp"
@@ -41,7 +41,7 @@ class SimCLRSettings(MethodSettings):
 
 
 class SimCLR(Method):
-    """In-batch negatives in both directions: each of 2b views is a query once, against the 2b - 2 of other images.
+    """In-batch negatives in both directions: each of 2b views is a query once, against 2b - 2 views of other images.
 
     With a split, each network's queries meet the other network's embeddings: the positive is the other part of the
     image's other view.
@@ -74,14 +74,14 @@ class SimCLR(Method):
     ) -> Self:
         """SimCLR for your own loop, with the default of Chen et al. 2020, arXiv:2002.05709, Appendix B.9.
 
-        `encoder`: an encoder of annulus, or any module that embeds a batch as (batch, dim), or a name such as
-        "timm/resnet18", a network with fresh weights and a linear head; then `dim` is needed. `pool` makes vectors of a
-        module's map, tokens or output object, as in `ModuleEncoder`.
+        `encoder`: an encoder of annulus, or any module that embeds a batch as (batch, dim), or a name. A name such as
+        "timm/resnet18" gives a network with fresh weights and a linear head, and needs `dim`. `pool` turns a module's
+        map, tokens or output object into vectors, as in `ModuleEncoder`.
         Training images are numbered from 0 to `images` - 1. `contrast`: negatives and bound. By default InfoNCE with
         all views of the batch's other images. For ImageNet the paper takes temperature 0.1.
 
         Raises:
-            InputError: when a setting is outside its limits, or the encoder gives no embeddings of `dim` numbers.
+            InputError: if a setting is outside its limits, or the encoder does not return embeddings of `dim` numbers.
         """
         return cls._by_hand(
             encoder, SimCLRSettings, images, dim, contrast or ContrastConfig(), seed, temperature=temperature, pool=pool
@@ -93,15 +93,15 @@ class SimCLR(Method):
         index: Int[Tensor, "all"] | None = None,
         progress: Progress = END,
     ) -> Step:
-        """Each view against the views of other images, mean over both directions.
+        """Contrasts each view with the views of other images; the loss is the mean over both directions.
 
-        `index` is needed only where negatives or neighbours are chosen by clusters of the training images.
+        `index` is needed only if clusters of the training images choose negatives or neighbours.
         """
         index = self.check(views, index)
         embeddings, pooled = self.embed(torch.cat([*views[:2]]))  # one pass, one batch-norm over both views
         memories = [torch.cat([all_gather_with_grad(half) for half in both.chunk(2)]) for both in embeddings]
         images, batch, count = index.repeat(2), len(index), len(memories[0])
-        # Seen from a view, columns are counted on from itself: after a batch comes the other view of its image.
+        # Columns are counted from the query itself: offset 0 is the query, offset `batch` the other view of its image.
         rows = torch.cat([local(half) for half in torch.arange(count, device=index.device).chunk(2)])[:, None]
         others = torch.arange(1, count - 1, device=index.device)
         others += others >= batch

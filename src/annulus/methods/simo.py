@@ -27,7 +27,7 @@ log = logging.getLogger("annulus")
 
 @dataclass(frozen=True, kw_only=True)
 class SiMoSettings(MethodSettings):
-    """Momentum keys of the current batch. batch_norm: over all processes' batches, or shuffled groups as in MoCo.
+    """Settings of SiMo. batch_norm: statistics of all processes' batches, or of shuffled groups as in MoCo.
 
     >>> settings = annulus.methods.SiMoSettings(
     ...     temperature=0.2, negatives="all", embedding_dim=128, warmup=0.0, head="mlp-bn",
@@ -45,7 +45,7 @@ class SiMoSettings(MethodSettings):
 
     @property
     def norm_groups(self) -> int:
-        """Parts of the shuffled keys, where they are shuffled."""
+        """Parts of the shuffled keys; 1 without shuffling."""
         return self.shuffle_groups if self.batch_norm == "shuffle" else 1
 
     @property
@@ -58,12 +58,12 @@ class SiMoSettings(MethodSettings):
 
 
 class SiMo(Method):
-    """Momentum keys of the current batch, positive and negative; K of the others are drawn per query, or all.
+    """Momentum keys of the current batch, as positives and negatives; each query draws K of the others, or takes all.
 
     With a split, each network's queries meet the other network's keys.
 
-    Source: Zhu et al. 2020, arXiv:2010.01929, Section 3. The paper does not say how K < N negatives are picked; here
-    they are drawn.
+    Source: Zhu et al. 2020, arXiv:2010.01929, Section 3. The paper does not define the choice of K < N negatives;
+    here they are drawn.
 
     >>> network = nn.Sequential(nn.Flatten(), nn.Linear(192, 16))
     >>> bound = annulus.bounds.InfoNCE(eqco_alpha=65536.0)
@@ -101,15 +101,15 @@ class SiMo(Method):
     ) -> Self:
         """SiMo for your own loop, with the defaults of Zhu et al. 2020, arXiv:2010.01929, Section 3.
 
-        `encoder`: an encoder of annulus, or any module that embeds a batch as (batch, dim), or a name such as
-        "timm/resnet18", a network with fresh weights and a linear head; then `dim` is needed. `pool` makes vectors of a
-        module's map, tokens or output object, as in `ModuleEncoder`.
+        `encoder`: an encoder of annulus, or any module that embeds a batch as (batch, dim), or a name. A name such as
+        "timm/resnet18" gives a network with fresh weights and a linear head, and needs `dim`. `pool` turns a module's
+        map, tokens or output object into vectors, as in `ModuleEncoder`.
         Training images are numbered from 0 to `images` - 1. `contrast`: negatives and bound. By default InfoNCE with
         all other keys of the batch; the paper adds EqCo's margin: bound=annulus.bounds.InfoNCE(eqco_alpha=65536.0).
-        `batch_norm`: "sync" of several processes replaces the batch-norm layers of `encoder` too, around their weights.
+        `batch_norm`: with several processes "sync" replaces the batch-norm layers of `encoder` too; their weights stay.
 
         Raises:
-            InputError: when a setting is outside its limits, or the encoder gives no embeddings of `dim` numbers.
+            InputError: if a setting is outside its limits, or the encoder does not return embeddings of `dim` numbers.
         """
         encoder, dim = as_encoder(encoder, dim, seed, pool)
         if batch_norm == "sync" and world_size() > 1:
@@ -128,7 +128,7 @@ class SiMo(Method):
         )
 
     def batch_shares(self, batch: int, steps: int) -> list[list[BatchShare]]:
-        """Queries of this process's images, and keys of those that come to it when the batch is shuffled."""
+        """Shares of the next batches: this process's own images for queries, its part of the shuffled ones for keys."""
         return self.keys.batch_shares(batch, steps)
 
     def loss(
@@ -137,14 +137,14 @@ class SiMo(Method):
         index: Int[Tensor, "all"] | None = None,
         progress: Progress = END,
     ) -> Step:
-        """Each query against its key and the keys of other images in the batch.
+        """Contrasts each query with its key and the keys of other images in the batch.
 
-        `index` is needed only where negatives or neighbours are chosen by clusters of the training images.
+        `index` is needed only if clusters of the training images choose negatives or neighbours.
         """
         index = self.check(views, index)
         queries, pooled = self.embed(views[0])
         keys = self.keys(views[1])
-        # Column i holds image i's key: each query's own, and its positive.
+        # Column i holds the key of image i: query i's own column, and its positive.
         own = local(torch.arange(len(index), device=index.device))
         estimates = [
             contrast(
@@ -159,6 +159,6 @@ class SiMo(Method):
         return Step(reduce(add, estimates), queries[0], pooled=pooled)
 
     def after_step(self, index: Int[Tensor, "all"] | None, step: Step, *, follow: bool = True) -> None:
-        """Let the key encoder follow."""
+        """Moves the key encoder one step."""
         if follow:
             self.keys.follow(self.encoder)

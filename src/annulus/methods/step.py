@@ -29,17 +29,17 @@ class MethodSettings(Section):
     """Settings that every method has, and values derived from them."""
 
     keeps_queue: ClassVar = False
-    networks: ClassVar = 1  # 2 with a slow copy that gives the keys
+    networks: ClassVar = 1  # 2 with a momentum encoder for the keys
     keeps_bank: ClassVar = False  # a row for each image
 
     temperature: Temperature
     negatives: Literal["sampled", "all"]  # K of the sampler's set, with replacement, or the whole set
     embedding_dim: Width
-    warmup: Share  # of training, over which the learning rate rises in a line from zero
+    warmup: Share  # share of training, over which the learning rate rises linearly from zero
 
     @property
     def norm_groups(self) -> int:
-        """Parts of a batch that are normalised apart."""
+        """Parts of a batch with separate batch-norm statistics."""
         return 1
 
     @property
@@ -67,45 +67,45 @@ class Setting(NamedTuple):
 
     contrast: ContrastConfig
     images: int  # of the training set
-    epoch_images: int  # that an epoch shows: whole batches
-    queue: int  # keys, where a method keeps a queue
+    epoch_images: int  # images of an epoch: whole batches
+    queue: int  # its length, for methods with a queue
     seed: int
     device: torch.device
-    own_views: bool = False  # of several processes each brings its own images' views, whatever a shuffling wants
-    keys_per_image: int | None = None  # the most keys of one image in a queue; None: what such epochs make
+    own_views: bool = False  # each process has the views of its own images, even with shuffling
+    keys_per_image: int | None = None  # largest number of keys of one image; None: `most_keys`
 
 
 @dataclass(frozen=True)
 class Step:
-    """The estimate whose loss is minimised, its queries, the embeddings that `after_step` stores, and pooled features.
+    """Result of one batch: the estimate, its queries, the embeddings that `after_step` stores, and pooled features.
 
-    Of several processes each has the estimate of its own queries, and all have the embeddings of the whole batch.
+    Each of several processes has the estimate of its own queries, and the embeddings of the whole batch.
 
     >>> network = nn.Sequential(nn.Flatten(), nn.Linear(192, 16))
     >>> method = annulus.SimCLR.create(network, images=100, dim=16)
     >>> step = method.loss([torch.rand(8, 3, 8, 8), torch.rand(8, 3, 8, 8)], torch.arange(8))
-    >>> step.estimate.ceiling_nats  # log 15: the other view among it and the 14 of other images
+    >>> step.estimate.ceiling_nats  # log 15: the other view and the 14 views of other images
     tensor(2.7081)
     """
 
     estimate: Estimate
-    queries: Float[Tensor, "b d"]  # with gradient, once backward has run
+    queries: Float[Tensor, "b d"]  # part of the graph: `retain_grad` keeps their gradient
     stored: tuple[Float[Tensor, "all d"], ...] = ()
     pooled: tuple[Float[Tensor, "b _"], ...] = ()  # features of the queries' images by each network, for probes
 
 
 class Method(nn.Module):
-    """Base of all methods, with the answers of a method that keeps no memory of images."""
+    """Base class of methods, with the defaults of a method without a memory of images."""
 
     views: ClassVar[int] = 2  # of each image, in a step
     queries_per_image: ClassVar[int] = 1
     memory: ClassVar[Literal["bank", "queue", "batch"]] = "batch"
 
     def __init__(self, encoder: AnyEncoder, params: MethodSettings, setting: Setting) -> None:
-        """Contrasts of a split encoder: queries of each network against the memory of the other network's keys."""
+        """Builds a contrast for each network; with a split, its queries meet the memory of the other network's keys."""
         super().__init__()
         self.encoder, self.params, self.images = encoder, params, setting.images
-        # For steps: what is embedded beside them has other sizes.
+        # For steps alone: other embeddings have other batch sizes.
         self._seen = replayed(compiled(encoder.embeddings_and_pooled), encoder)
         common = setting.contrast, setting.images, setting.seed, setting.device
         self.contrasts = nn.ModuleList(
@@ -126,11 +126,11 @@ class Method(nn.Module):
         pool: Pool | None = None,
         **settings: Any,
     ) -> Self:
-        """The method for a loop of one's own, on the network's device.
+        """Builds the method for the caller's own loop, on the network's device.
 
         Raises:
-            InputError: when a setting is outside its limits, or the network gives no embeddings of `dim` numbers; under
-                torch.inference_mode, or for a network that was created there.
+            InputError: if a setting is outside its limits, or the network does not return embeddings of `dim` numbers;
+                under torch.inference_mode, or for a network that was created there.
         """
         for name, number, least in (("images", images, 1), ("seed", seed, 0), ("queue", queue, 0)):
             if not isinstance(number, Integral) or number < least:
@@ -148,20 +148,20 @@ class Method(nn.Module):
                 "create both outside of it"
             )
         drawn: Literal["sampled", "all"] = "all" if contrast.negatives == "all" else "sampled"
-        # `warmup` and `head` are for who trains and who builds the encoder; a method reads neither.
+        # The training loop reads `warmup`, and the builder of the encoder reads `head`; a method reads neither.
         made = kind(negatives=drawn, embedding_dim=width, warmup=0.0, head="linear", **settings)
         device = next((weight.device for weight in encoder.parameters()), torch.device("cpu"))
-        # An epoch without its last, smaller batch shows more than half of the images, whatever the batch is.
+        # An epoch without its last, smaller batch shows more than half of the images, for any batch size.
         least = images // 2 + 1
         return cls(encoder, made, Setting(contrast, images, least, queue, seed, device, True, keys_per_image))
 
     def check(self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"] | None) -> Int[Tensor, "all"]:
-        """Checks a batch and returns its `index`; without one, where nothing is stored, the places in the batch.
+        """Checks a batch and returns its `index`; if an index is not needed and missing, the places in the batch.
 
         Raises:
-            InputError: unless `views` are as many tensors of floats as the method sees, and `index` numbers the batch's
-                images, each once where the batch holds the negatives; without an index where images are stored, or are
-                in clusters.
+            InputError: unless `views` holds a float tensor for each view of the method, and `index` the number of each
+                image of the batch; if an image repeats while the batch holds the negatives; if `index` is None and
+                `needs_index` is True.
         """
         if not isinstance(views, Tensor | Sequence):
             raise InputError(f"views are a {type(views).__name__}; {type(self).__name__} takes a list of {self.views}")
@@ -206,26 +206,26 @@ class Method(nn.Module):
 
     @property
     def needs_index(self) -> bool:
-        """True if something is stored of an image, or clusters of the training images choose its negatives."""
+        """True if the method stores embeddings, or clusters of the training images choose negatives or neighbours."""
         return self.memory != "batch" or any(contrast.reads_images for contrast in self.contrasts)
 
     @property
     def stored_parts(self) -> Sequence[Float[Tensor, "n d"]] | None:
-        """An embedding of every training image by each network, where the method stores them."""
+        """The stored embeddings of all training images, by network; None if the method does not store them."""
         return None
 
     @property
     def stored(self) -> Float[Tensor, "n d"] | None:
-        """`stored_parts`, of two networks side by side, as the encoder's own embeddings are."""
+        """`stored_parts` as one tensor; two networks' are side by side, as in the encoder's own embeddings."""
         return None if self.stored_parts is None else side_by_side(self.stored_parts)
 
     def embed(
         self, views: Float[Tensor, "b 3 h w"]
     ) -> tuple[tuple[Float[Tensor, "b d"], ...], tuple[Float[Tensor, "b _"], ...]]:
-        """Embeddings of views by each network, and the pooled features that they were made of, without gradient.
+        """Computes embeddings of views by each network, and the pooled features before the head, without gradient.
 
         Raises:
-            InputError: where all embeddings are 0, which have no direction and would never get a gradient.
+            InputError: if all embeddings are 0: they have no direction and would never get a gradient.
         """
         with autocast(views.device):
             outputs = self._seen(views)
@@ -239,23 +239,23 @@ class Method(nn.Module):
         return embeddings, outputs[len(self.contrasts) :]
 
     def batch_shares(self, batch: int, steps: int) -> list[list[BatchShare]]:
-        """Images that each view of this process shows, in the batches of the next `steps` steps."""
+        """Shares of the batches of the next `steps` steps: for each view, the images that this process computes."""
         return [[share(batch)] * self.views] * steps
 
     def view_sets(self, views: ViewSet) -> list[ViewSet]:
-        """The set of each view that a step takes, where training has the set `views`."""
+        """Returns the set of each view of a step; `views` is the set of the training."""
         return [views] * self.views
 
     def start(self, embed: Callable[[], Tensor]) -> None:
         """Prepares the first step; `embed` returns the current embeddings of all training images."""
 
     def before_epoch(self, epoch: int, embed: Callable[[], Tensor]) -> None:
-        """Cluster the training images anew, where clusters are needed.
+        """Clusters the training images anew, if clusters are needed.
 
-        `embed()` gives the embeddings (images, d) of all training images now, of two networks side by side.
+        `embed()` returns the current embeddings (images, d) of all training images, of two networks side by side.
 
         Raises:
-            InputError: when `embed` cannot be called, or gives something else.
+            InputError: if `embed` cannot be called, or returns something else.
         """
         if not callable(embed):
             raise InputError(f"embed is a {type(embed).__name__}; give a function of the embeddings of all images")
@@ -287,31 +287,31 @@ class Method(nn.Module):
     ) -> Step:
         """Returns `loss(views, index, progress)`.
 
-        A wrapper of a module sees its calls alone: DistributedDataParallel, accelerate, torch.compile, forward hooks.
+        DistributedDataParallel, accelerate, torch.compile and forward hooks act on the calls of a module alone.
         """
         return self.loss(views, index, progress)
 
     def loss(
         self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"] | None, progress: Progress = END
     ) -> Step:
-        """The estimate of views of the images `index`; of several processes, `views` are of this one's `batch_shares`.
+        """Computes the step of views of the images `index`; `views` show this process's `batch_shares`.
 
-        `index` may be None where nothing is stored (SimCLR, SiMo) and no images are in clusters.
+        `index` may be None unless `needs_index`: for SimCLR and SiMo without clusters.
         """
         raise NotImplementedError
 
     def after_step(self, index: Int[Tensor, "all"] | None, step: Step, *, follow: bool = True) -> None:
         """Updates the memory after the optimiser's step: backward still reads the old memory.
 
-        Where several batches make one optimiser's step, call this for each, and with `follow=False` for all but the
-        last: a key encoder follows once a step.
+        If several batches share an optimiser's step, call this for each of them, with `follow=False` except for the
+        last: a key encoder moves once a step.
         """
 
-    def stored_of(self, images: Int[Tensor, "m"]) -> Float[Tensor, "m d"] | None:
-        """Embeddings that are stored of these images, zeros for an image without one; None: the method stores none."""
+    def stored_embeddings(self, images: Int[Tensor, "m"]) -> Float[Tensor, "m d"] | None:
+        """Returns the stored embeddings of these images, zeros for one without; None if the method stores none."""
         return None if self.stored is None else self.stored[images]
 
 
 def side_by_side(parts: Sequence[Float[Tensor, "n d"]]) -> Float[Tensor, "n d2"]:
-    """Several networks' unit embeddings as one unit vector; zeros stay zeros."""
+    """Joins several networks' unit embeddings to one unit vector; zeros stay zeros."""
     return parts[0] if len(parts) == 1 else F.normalize(torch.cat([*parts], dim=1), dim=1)

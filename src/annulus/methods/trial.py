@@ -1,4 +1,4 @@
-"""A trial of samplers and bounds on made-up scores: their faults are found before a training, not at its end."""
+"""Trial of samplers and bounds on made-up scores, so that a fault appears before training and not at its end."""
 
 import math
 from inspect import ismethod
@@ -18,26 +18,26 @@ from annulus.negatives.samplers import Sampler
 from annulus.negatives.selection import Selection
 
 ROWS, REPEATS, COLUMNS, DRAWN = 4, 128, 256, 8  # 1,024 draws for each of 4 rows of scores
-FAR = 10.0  # standard deviations of chi-squared: such is the draw by weights that vary by half of their mean
-QUERIES, NEGATIVES, APART, NATS, TEMPERATURE = 32, 15, 50.0, 1e-3, 0.02  # of a bound
+FAR = 10.0  # standard deviations of chi-squared: draws by weights that vary by half of their mean reach it
+QUERIES, NEGATIVES, APART, NATS, TEMPERATURE = 32, 15, 50.0, 1e-3, 0.02  # of a bound's trial
 
 
 @usual()
 def try_sampler(sampler: Sampler, negatives: Count) -> None:
-    """Refuse a sampler that draws otherwise than it says; one whose set is empty with so few columns is not tried.
+    """Raises InputError if a sampler contradicts itself. A sampler whose set is empty with few columns is not tried.
 
     Raises:
-        InputError: when its `shares` or `clustering` is a method; when its `draw` ends in an error or gives no columns,
-            gives other columns from the same random state, or the query's own, or draws the columns of its set, which
-            it gives for k "all", not alike; when it has no set, and all `negatives` are asked for.
+        InputError: when its `shares` or `clustering` is a method; when its `draw` raises an error or returns no
+            columns, other columns from the same random state, or the query's own; when it does not draw uniformly from
+            the set that it returns for k "all"; when it has no set and `negatives` is "all".
     """
     name = f"{type(sampler).__name__}.draw"
     if methods := [name for name in ("shares", "clustering") if ismethod(getattr(sampler, name))]:
         raise InputError(f"{type(sampler).__name__}.{methods[0]} is a method; write @property above it")
-    scores, own = _made_up()
+    scores, own = _trial_scores()
     for progress in (0.0, 0.5):
-        _asked(sampler, scores, own, DRAWN, progress)
-    drawn, again, whole = (_asked(sampler, scores, own, k, 1.0) for k in (DRAWN, DRAWN, "all"))
+        _select(sampler, scores, own, DRAWN, progress)
+    drawn, again, whole = (_select(sampler, scores, own, k, 1.0) for k in (DRAWN, DRAWN, "all"))
     if isinstance(drawn, InputError) or isinstance(again, InputError):
         return
     with naming(name, "scores", "an index holds the numbers of columns, (b, k)"):
@@ -49,10 +49,12 @@ def try_sampler(sampler: Sampler, negatives: Count) -> None:
     if isinstance(whole, InputError):
         if negatives == "all":
             raise whole
-    elif not _alike(counts, members := whole.marked(scores)[::REPEATS]) and not _alike(_apart(sampler), members):
+        return
+    members = whole.marked(scores)[::REPEATS]
+    if not _uniform_over(counts, members) and not _uniform_over(_counts_over_batches(sampler), members):
         raise InputError(
-            f"{name} does not draw each column alike of the set that it gives for k 'all', so that what is measured of "
-            "the set is false of the draws; for k 'all' raise annulus.InputError, as negatives.draw_weighted does"
+            f"{name} does not draw uniformly from the set that it returns for k 'all'; return this set, or raise "
+            "annulus.InputError for k 'all', as negatives.draw_weighted does"
         )
 
 
@@ -61,11 +63,11 @@ def try_bound(bound: Bound) -> None:
     """Raises InputError if a bound contradicts itself: its loss, its ceiling or its estimate.
 
     Raises:
-        InputError: when its estimate is no `Estimate` of tensors of one number each; when its loss is no finite number
-            with a gradient, or of equal scores rises with the positives'; when the bound or its ceiling is no finite
-            number, the bound is above 0 for equal scores, or exceeds its ceiling.
+        InputError: when its estimate is not an `Estimate` of tensors of one number each; when its loss is not a
+            finite number with a gradient, or rises with the positives' scores where all scores are equal; when the
+            bound or its ceiling is not finite, the bound is above 0 for equal scores, or exceeds its ceiling.
     """
-    if world_size() > 1:  # a process may be here alone, and some losses send numbers
+    if world_size() > 1:  # this process may be here alone, and some losses communicate
         return
     name = type(bound).__name__
     for apart, most in ((0.0, 0.0), (APART, math.inf)):
@@ -87,7 +89,7 @@ def try_bound(bound: Bound) -> None:
             raise InputError(
                 f"the loss of {name} {fault} {where}; give a finite number with a gradient, a mean over queries"
             )
-        # Of a loss of squares, such as the spectral one, the value says nothing: it grows with any large scores.
+        # The value of a loss of squares, such as the spectral one, proves nothing: it grows with any large scores.
         with naming(f"the gradient of {name}", "scores", "a loss is made of functions that torch can differentiate"):
             (slope,) = torch.autograd.grad(loss, positives, allow_unused=True)
         if not apart and slope is not None and slope.sum() > 0:
@@ -107,10 +109,10 @@ def try_bound(bound: Bound) -> None:
 
 
 def _check_parts(estimate: object, name: str, where: str) -> None:
-    """Refuse an estimate whose parts a training could not stack and average.
+    """Raises InputError unless training can stack and average the parts of an estimate.
 
     Raises:
-        InputError: with the first part that is no tensor of one number.
+        InputError: with the first part that is not a tensor of one number.
     """
     if not isinstance(estimate, Estimate):
         raise InputError(f"estimate of {name} gives a {type(estimate).__name__}; give annulus.bounds.Estimate")
@@ -121,20 +123,20 @@ def _check_parts(estimate: object, name: str, where: str) -> None:
             raise InputError(f"{part} of {name} is {kind} {where}; give a tensor of one number, a mean over queries")
 
 
-def _made_up() -> tuple[Float[Tensor, "b n"], Int[Tensor, "b"]]:
-    """Scores, each row of them repeated, and the queries' own columns."""
+def _trial_scores() -> tuple[Float[Tensor, "b n"], Int[Tensor, "b"]]:
+    """Scores with repeated rows, and the queries' own columns."""
     scores = 3 * torch.randn(ROWS, COLUMNS, generator=torch.Generator().manual_seed(0))
     return scores.repeat_interleave(REPEATS, dim=0), torch.arange(ROWS).repeat_interleave(REPEATS)
 
 
-def _apart(sampler: Sampler) -> Int[Tensor, "rows n"]:
-    """Counts of draws for one batch after the other: queries of a batch may share what they draw."""
-    scores, own = (made[::REPEATS] for made in _made_up())
-    drawn = (_asked(sampler, scores, own, DRAWN, 1.0, seed=batch) for batch in range(REPEATS))
+def _counts_over_batches(sampler: Sampler) -> Int[Tensor, "rows n"]:
+    """Counts of draws over separate batches, since the queries of one batch may share their draws."""
+    scores, own = (made[::REPEATS] for made in _trial_scores())
+    drawn = (_select(sampler, scores, own, DRAWN, 1.0, seed=batch) for batch in range(REPEATS))
     return sum(selection.occurrences(scores) for selection in drawn if isinstance(selection, Selection))
 
 
-def _asked(
+def _select(
     sampler: Sampler, scores: Float[Tensor, "b n"], own: Int[Tensor, "b"], k: Count, progress: float, seed: int = 0
 ) -> Selection | InputError:
     """The sampler's selection, or its InputError, from the seed's random state."""
@@ -165,8 +167,8 @@ def _counts(drawn: Selection, scores: Float[Tensor, "b n"]) -> Int[Tensor, "rows
     return drawn.occurrences(scores).view(ROWS, REPEATS, COLUMNS).sum(dim=1)
 
 
-def _alike(counts: Int[Tensor, "rows n"], members: Bool[Tensor, "rows n"]) -> bool:
-    """Returns True if draws hit no column but the members, and each about as often: by Pearson's chi-squared."""
+def _uniform_over(counts: Int[Tensor, "rows n"], members: Bool[Tensor, "rows n"]) -> bool:
+    """Returns True if draws hit only the members, and all about equally often by Pearson's chi-squared."""
     size = members.sum(dim=1)
     expected = (counts.sum(dim=1) / size)[:, None]
     chi_squared = ((counts - expected).square() * members / expected).sum(dim=1)

@@ -11,8 +11,8 @@ for a query whose brackets hold more keys than the memory has room for, for exam
 Several programs read a query's scores, each a part. The order of the collected keys depends on the order in which
 programs end. The counts do not, so the same scores give the same columns on every run.
 
-Beyond the scores this takes 4 bytes for each member and 8 for each collected key: for a ring of 1 to 10 % of the
-columns a third of the scores' bytes, and from 262,144 columns on a fifth.
+Beyond the scores this takes 4 bytes for each member and 8 for each collected key. For a ring of 1 to 10 % of the
+columns this is a third of the scores' bytes, and from 262,144 columns on a fifth.
 """
 
 import math
@@ -211,7 +211,7 @@ def _bisected(
 @no_type_check
 def _side(work, side, rank, part, PARTS: tl.constexpr):
     """Returns a border's key, the count of equal keys within the ranks, the counts of earlier parts' keys above it and
-    equal to it, and whether an equal key is beyond the ranks."""
+    equal to it, and True if an equal key is beyond the ranks."""
     counts, parts = work + COUNTS + (4 + 2 * side) * PARTS, tl.arange(0, PARTS)
     more, equal = tl.load(counts + parts), tl.load(counts + PARTS + parts)
     left = rank - tl.sum(more)

@@ -30,7 +30,7 @@ def cave(
 ) -> Selection:
     """Negatives from the ball outside the query's cluster, or inside it. Clusters are united over the clusterings.
 
-    `own`: what a cluster is, for the error of an empty set.
+    `own`: name of a cluster in the error of an empty set.
 
     Source: Wu et al. 2020, arXiv:2005.13149, Section 4.3 (outside); Wu et al. 2020, arXiv:2010.02037, Appendix F
     (IRCave, inside).

@@ -15,8 +15,8 @@ from annulus.negatives.selection import Selection
 def draw_weighted(weights: Float[Tensor, "b n"], self_index: SelfIndex, k: Count, generator: Random) -> Selection:
     """Draws k negatives with replacement, each with probability weight / sum of the other columns' weights.
 
-    Weights are 0 or more. Own columns are never drawn, whatever their weight; nor are columns of weight 0, or of less
-    than about 1e-11 of the largest weight. A bound counts all negatives alike, without weights.
+    Weights are 0 or more. Own columns, columns of weight 0 and columns below about 1e-11 of the largest weight are
+    never drawn. A bound counts all negatives alike, without weights.
 
     Raises:
         InputError: for k "all", since weighted draws have no set; if a query's other columns all have weight 0; if an

@@ -24,7 +24,7 @@ class MoCHi(Sampler):
 
     pairs: mixes a n_i + (1 - a) n_j of two of the hardest rows, a in [0, 1). queries: mixes b q + (1 - b) n of the
     query and one of them, b in [0, 1/2). Both become unit vectors and are constants. Annealing narrows the hardest from
-    all other columns; at progress 0 there are no mixes.
+    all other columns; at progress 0 it adds none.
 
     Source: Kalantidis et al. 2020, arXiv:2010.01028, Section 4.
 

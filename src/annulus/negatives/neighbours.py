@@ -34,7 +34,7 @@ def share_at(share: float, start: float, until: float, training: float) -> float
 
 
 def closest(scores: Float[Tensor, "b n"], self_index: SelfIndex, share: float) -> Selection:
-    """s-neighbours: the floor(share * others) other columns with the highest scores, which may be none.
+    """s-neighbours: the floor(share * others) other columns with the highest scores; possibly none.
 
     `self_index` and the number of others are as in `annulus.negatives.by_rank`, so a ring with inner border `share`
     begins where these neighbours end. Source: Wu et al. 2020, arXiv:2005.13149, Section 4.3.
@@ -71,7 +71,7 @@ def clustered(clusters: Clusters, self_index: SelfIndex) -> Selection:
 
 
 def among_all(clusters: Clusters, self_index: SelfIndex) -> Selection:
-    """The same neighbours as a mask over all columns, without a wait for a GPU to count them."""
+    """`clustered` neighbours as a mask over all columns, without a wait for a GPU to count them."""
     marked = clusters.marked()
     return Selection(None, marked & ~own_columns(marked, self_index))
 
@@ -228,7 +228,7 @@ class NearestRow(Section):
     """The other row that is closest to the query's own row takes its place as the positive, from `start` on.
 
     It needs a row for each image: a memory bank. The query's own row is then not a candidate. In the paper, another
-    view's embedding takes the place of the own row, and a queue that of the bank.
+    view's embedding replaces the own row, and a queue replaces the bank.
 
     Source: Dwibedi et al. 2021, arXiv:2104.14548, Section 3.
 

@@ -21,9 +21,9 @@ from annulus.negatives.selection import Selection
 class OtherClass(Sampler):
     """Negatives of other classes than the query's, from the closest share `outer` of the memory.
 
-    It knows the labels, so it is no method of learning without them. It is the upper line of samplers: no negative is
-    of the query's class. Annealing moves the ball; the classes apply from the first step on. An empty place of a queue
-    is of no class, and so of another one.
+    It reads the labels, so training with it is supervised. It is the oracle of samplers: every negative is a true one.
+    Annealing moves the ball; the classes apply from the first step on. An empty place of a queue counts as another
+    class.
 
     >>> network = nn.Sequential(nn.Flatten(), nn.Linear(192, 16))
     >>> contrast = annulus.ContrastConfig(annulus.negatives.OtherClass(outer=1.0), negatives=64)

@@ -81,7 +81,7 @@ def _partitioned(scores: np.ndarray, first: int, last: int) -> np.ndarray:
 
 
 def _large(scores: np.ndarray, first: int, last: int) -> np.ndarray:
-    """The same, by column; among equal scores the first columns rank first."""
+    """`select` for a large memory, by column; among equal scores the first columns rank first."""
     selected = np.empty((len(scores), last - first), dtype=np.int64)
     for row, members in zip(scores, selected, strict=True):
         sample = np.sort(row[:: int(len(row) ** STRIDE)])

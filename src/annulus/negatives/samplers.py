@@ -84,7 +84,7 @@ class Sampler(Section):
     def synthetic(
         self, scores: Scores, self_index: SelfIndex, generator: Random, progress: float
     ) -> Float[Tensor, "b s"] | None:
-        """Scores of further negatives that are no column, with gradient; None: there are none."""
+        """Scores of further negatives beside the columns, with gradient; None without such."""
         return None
 
 

@@ -80,7 +80,7 @@ class Scores(ABC):
         raise InputError("there are no vectors to mix: take method: ir, pirl, moco or moco-jigsaw, with critic: dot")
 
     def mixed_with_query(self, index: Int[Tensor, "b s"], share: Float[Tensor, "b s"]) -> Float[Tensor, "b s"]:
-        """The same of share * the query + (1 - share) * row of `index`; the mixed query is a constant.
+        """`mixed` for share * the query + (1 - share) * row of `index`; the mixed query is a constant.
 
         Raises:
             InputError: if the scores have no vectors.

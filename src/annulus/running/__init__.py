@@ -1,1 +1,1 @@
-"""Surroundings of a run, which change no number: worker processes and their progress, checkpoints, the code's hash."""
+"""Surroundings of a run, without effect on its numbers: processes, progress, checkpoints, the hash of the code."""

@@ -1,4 +1,4 @@
-"""The checkout around a stage: its folder, its state in git, and the one process that speaks for a group."""
+"""The checkout around a stage: its folder, its state in git, and the first process of a group."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ STARTED = time.time()  # start of this process, after some of its imports
 def main_checkout() -> Path:
     """Root of the git repository, from any of its DVC projects and from the temporary copies of queued experiments.
 
-    Without git the DVC project's root, and without DVC the working directory.
+    Without git: the root of the DVC project. Without DVC too: the working directory.
     """
     start = Path(os.environ.get("DVC_ROOT") or ".").resolve()
     return next((place for place in (start, *start.parents) if (place / ".git").exists()), start)

@@ -1,10 +1,10 @@
-"""Resume state of a killed stage: where it stood, for exactly the same stage, settings, inputs and code.
+"""Resume state of a killed stage, for exactly the same stage, settings, inputs and code.
 
-The state lies outside DVC's outputs, in `.annulus/checkpoints/STAGE/KEY/` of the main checkout: DVC deletes outputs
-before a stage runs, and the copy in which a queued experiment runs afterwards. A stage that ends well lets its state
-go: it is removed when the next stage ends, for only then has DVC kept the outputs (its cache's disk may be full). A
-stage that was killed and never run again leaves it; nothing else reads it, and `rm -r .annulus/checkpoints` frees the
-space.
+The state lies outside DVC's outputs, in `.annulus/checkpoints/STAGE/KEY/` of the main checkout. DVC deletes outputs
+before a stage runs, and it deletes the copy of a queued experiment after its run. A stage that ends well marks its
+state (`let_go`). The end of the next stage removes it (`clear`): only then has DVC stored the outputs, since the disk
+of its cache may be full. The state of a killed stage that never runs again stays. Nothing else reads it, and
+`rm -r .annulus/checkpoints` frees the space.
 """
 
 import errno
@@ -38,9 +38,9 @@ except ModuleNotFoundError:  # k-means and kNN need it, other computations do no
 
 SECONDS = float(
     os.environ.get("ANNULUS_CHECKPOINT_SECONDS", 10)
-)  # longest loss of work by a kill, or longer, for a state is saved only where it is known to be sound:
+)  # least time between saves, about the work that a kill loses; longer, since only states known to be sound are saved
 SHARE = 0.02  # saving takes at most this share of the time,
-MOST_SECONDS = 300.0  # but one slow save (a process that was paused in it) costs the next no hour
+MOST_SECONDS = 300.0  # but this is the longest wait: a process paused in a save must not delay the next by an hour
 
 LET_GO = "let-go"  # beside a state whose outputs are written
 
@@ -60,24 +60,24 @@ def hash_files(*paths: Path) -> dict[str, str]:
 
 
 def hash_images(folder: Path) -> dict[str, str]:
-    """SHA-256 of each part of prepared images, by its file's name: the same images elsewhere have the same runs."""
-    parts = sorted(folder.glob("*.safetensors"))  # each tells what its shards hold
+    """SHA-256 of each part of prepared images, by its file's name: equal images in other folders have the same runs."""
+    parts = sorted(folder.glob("*.safetensors"))  # each holds the fingerprints of its shards' images
     return {path.name: _sha256(path) for path in parts}
 
 
 def hash_encoder(weights: Path) -> dict[str, str]:
-    """SHA-256 of an encoder's files: untrained ones of other images have equal weights, and their own JSON beside."""
+    """SHA-256 of an encoder's weights and its JSON: untrained encoders of other images differ in the JSON alone."""
     return hash_files(weights, weights.with_suffix(".json"))
 
 
 class LockedError(InputError):
-    """Another process computes the same at this moment; `held` tells whether one still does."""
+    """Another process is computing the same; `held` returns True while one still does."""
 
     held: Callable[[], bool]
 
 
 def not_written(place: Path, error: OSError) -> InputError:
-    """The sentence for a place that cannot be written or, as on some clusters' file systems, locked."""
+    """Error of a place that cannot be written or locked (some clusters' file systems have no locks)."""
     if error.errno in NO_LOCKS:
         fault, way_out = "lock", "put the checkout on a file system that has locks (NFS 4, Lustre with `flock`)"
     else:
@@ -88,9 +88,9 @@ def not_written(place: Path, error: OSError) -> InputError:
 class Checkpoint:
     """The resume state of one computation, held by one process at a time.
 
-    `key` is all that the result depends on: parameters (values and sections), `hash_files` of the inputs,
-    `hash_code` of the code. Another key is another computation and never sees this state, and so is the same with
-    another torch or faiss. `device` names the kind of device where only that kind can go on from the state.
+    `key` holds everything that the result depends on: parameters (values and sections), `hash_files` of the inputs,
+    `hash_code` of the code. Another key, or another version of torch or faiss, is another computation with its own
+    state. `device` names the kind of device if only that kind can continue from the state.
 
         key = {"params": params, "images": hash_files(images), "code": hash_code(Path(__file__))}
         with Checkpoint("pretrain", key) as checkpoint:
@@ -100,9 +100,9 @@ class Checkpoint:
             checkpoint.let_go()
 
     Raises:
-        LockedError: on entering, when another process computes the same, here or on another machine with the same
+        LockedError: on entering, if another process computes the same, here or on another machine with the same
             files.
-        InputError: on entering, when the folder cannot be written, or its file system has no locks.
+        InputError: on entering, if the folder cannot be written, or its file system has no locks.
     """
 
     def __init__(self, stage: str, key: Mapping[str, Any], device: str = "state"):
@@ -119,7 +119,7 @@ class Checkpoint:
             while (lock := self._acquire()) is None:
                 pass
             self._lock = lock
-            # Of a process that was killed while saving, and the mark of a state that is used again.
+            # Files of a process that was killed while saving, and the mark of a state that is used again.
             for leftover in (*self.folder.glob(".*.pt.*"), *self.folder.glob(LET_GO)):
                 leftover.unlink()
         except OSError as error:
@@ -132,13 +132,13 @@ class Checkpoint:
         self._lock.close()
 
     def beside(self, part: str) -> "Checkpoint":
-        """The state of a later part of this computation, under the same lock; `done` of this one forgets it too."""
+        """State of a later part of this computation, under the same lock; `done` of this one removes it too."""
         other = copy(self)
         other.state = self.folder / f"{self.state.stem}-{part}.pt"
         return other
 
     def held(self) -> bool:
-        """Returns True if a process is computing this now."""
+        """Returns True if a process holds this computation's lock."""
         try:
             with (self.folder / "lock").open() as lock:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -149,36 +149,36 @@ class Checkpoint:
         return False
 
     def load(self) -> dict[str, Any] | None:
-        """The saved state, on the CPU, or None without one.
+        """Loads the saved state to the CPU; None without one.
 
-        A damaged state, or one of another computation, is ignored with a warning.
+        For a damaged state, or one of another computation, it logs a warning and returns None.
         """
         if not self.state.exists():
             return None
         try:
             check_regular(self.state)
             with zipfile.ZipFile(self.state) as archive:
-                if (part := archive.testzip()) is not None:  # torch.load does not look at the checksums
+                if (part := archive.testzip()) is not None:  # torch.load does not check the checksums
                     raise ValueError(part)
             content = torch.load(self.state, map_location="cpu", weights_only=True)
             if content["computation"] != self.folder.name:
                 raise ValueError("it is of another computation")
             return content["state"]
-        except Exception as error:  # on others' bytes zipfile and torch raise about anything
+        except Exception as error:  # on foreign bytes zipfile and torch raise about anything
             why = str(error).split("\n")[0]
             log.warning("WARNING: %s is damaged (%s); starting from the beginning", self.state, why)
             return None
 
     @property
     def due(self) -> bool:
-        """True when enough time has passed since the last save for another one."""
+        """True when enough time has passed since the last save."""
         return time.monotonic() > self._save_at
 
     def save(self, state: Mapping[str, Any]) -> None:
-        """Replace the saved state: tensors, numbers, text, and lists and dicts of them.
+        """Replaces the saved state by tensors, numbers, text, and lists and dicts of them.
 
         Raises:
-            InputError: when the disk is full; the state saved before is untouched.
+            InputError: if the disk is full; the state of the last save stays.
         """
         started = time.monotonic()
         write_torch(self.state, {"computation": self.folder.name, "state": dict(state)})
@@ -186,16 +186,19 @@ class Checkpoint:
         self._save_at = saved + seconds_to_next_save(saved - started)
 
     def let_go(self) -> None:
-        """The outputs are written: the state stays until `clear`, or for the same computation; in the `with` block."""
+        """Marks the state for `clear`, after the outputs are written; the same computation may still load it.
+
+        Call it in the `with` block.
+        """
         (self.folder / LET_GO).write_bytes(os.fsencode(Path.cwd()))
 
     def done(self) -> None:
-        """Forget the state at once, as a result is where nothing removes it; within the `with` block."""
+        """Removes the state at once, for a result that nothing deletes. Call it in the `with` block."""
         for state in self.folder.glob("*.pt"):
             state.unlink()
 
     def _acquire(self) -> TextIO | None:
-        """The lock, or None when the holder before is removing the folder at this moment."""
+        """Takes the lock; returns None to try again, for example while another process removes the folder."""
         path = self.folder / "lock"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -211,7 +214,7 @@ class Checkpoint:
             with lock:
                 with suppress(BlockingIOError):
                     fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                    return None  # nobody computes it: a sweep asked at this moment whether anybody does (`held`)
+                    return None  # nobody computes it: a sweep held the lock for a moment to test it (`held`)
                 lock.seek(0)
                 pid, _, host = lock.read().partition(" ")
             where = f" on {host}" if host not in ("", socket.gethostname()) else ""
@@ -223,7 +226,7 @@ class Checkpoint:
             raise locked from None
         except FileNotFoundError:
             same = False
-        if not same:  # a lock on a file that was removed since keeps nobody off
+        if not same:  # a lock on a removed file excludes nobody
             lock.close()
             return None
         lock.truncate(0)
@@ -233,29 +236,29 @@ class Checkpoint:
 
 
 def seconds_to_next_save(seconds: float) -> float:
-    """Seconds until the next save, after one that took `seconds`."""
+    """Seconds until the next save, after a save of `seconds`."""
     return max(SECONDS, min(seconds / SHARE, MOST_SECONDS))
 
 
 def let_go(checkpoints: Iterable[Checkpoint]) -> None:
-    """Let the states of computations go whose outputs are written, but for those that another process uses now."""
+    """Marks the states of computations with written outputs for `clear`, except states that another process uses."""
     for checkpoint in checkpoints:
         with suppress(LockedError), checkpoint:
             checkpoint.let_go()
 
 
 def clear() -> None:
-    """Remove the states that were let go in this folder: a stage ends, so DVC has kept the outputs of those before.
+    """Removes the states that stages marked in this folder (`let_go`): DVC has stored the outputs of earlier stages.
 
-    Experiments that DVC runs beside have folders of their own, and one that is gone has ended.
+    Experiments that DVC runs in parallel have their own folders; a missing folder means that its experiment has ended.
     """
     for mark in (main_checkout() / ".annulus" / "checkpoints").glob(f"*/*/{LET_GO}"):
-        # Open for writing: NFS locks nothing else. What is in use, or another user's, stays; no stage fails by it.
+        # Open for writing, which NFS needs for a lock. States in use and other users' states stay, without an error.
         with suppress(OSError), (mark.parent / "lock").open("r+") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             place = Path(os.fsdecode(mark.read_bytes()))
             if place == Path.cwd() or not place.exists():
-                for file in (*mark.parent.glob("*.pt"), mark):  # the lock last: whoever waits makes a new one
+                for file in (*mark.parent.glob("*.pt"), mark):  # the lock last: a waiting process makes a new one
                     file.unlink()
                 shutil.rmtree(mark.parent, ignore_errors=True)
 
@@ -270,7 +273,7 @@ def _sha256(path: Path) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A section of params.yaml with its type (some sections differ by nothing else), or a path."""
+    """Converts a section of params.yaml, with its type (the only difference of some sections), or a path, to JSON."""
     if is_dataclass(value) and not isinstance(value, type):
         return {type(value).__name__: {field.name: getattr(value, field.name) for field in fields(value)}}
     if isinstance(value, Path):

@@ -25,16 +25,16 @@ ENTERS_NO_NUMBER = (INTERFACE, *BESIDE, LIBRARY / "running", CONFIG, LABORATORY 
 
 
 def imported_files(*modules: Path, chosen: bool = False) -> set[Path]:
-    """Every file of ours that Python files import, directly or through another one, themselves included.
+    """The Python files themselves and every file of ours that they import, directly or indirectly.
 
-    Our own code imports a name from the file that defines it. Where a file imports a package of ours instead, as
-    `import annulus` or `from annulus.negatives import Ring`, all public names of the package count, with their files.
-    The __init__.py of the packages that hold an imported file run too, so they count, but not with `chosen`: they only
-    name what is chosen from. Imports of config/ only check values, and are not followed; nor are imports for type
-    checkers, which never run.
+    Our own code imports a name from the file that defines it. If a file imports a package of ours, as `import annulus`
+    or `from annulus.negatives import Ring`, all public names of the package count, with their files. The __init__.py of
+    the packages of an imported file run too, so they count. With `chosen` they do not, since they only list the
+    choices. Imports of config/, which only checks values, and imports for type checkers, which never run, are not
+    followed.
 
     Raises:
-        InputError: when a file cannot be read, or has an import relative to its folder.
+        InputError: if a file cannot be read, or has an import relative to its folder.
     """
     seen: set[Path] = set()
     waiting = [module.resolve() for module in modules]
@@ -49,15 +49,15 @@ def imported_files(*modules: Path, chosen: bool = False) -> set[Path]:
 def hash_code(module: Path, chosen: Iterable[type] | None = None) -> dict[str, str]:
     """SHA-256 of the source code of a computation: a Python file, and the files of ours that it imports.
 
-    `chosen`: the classes that its settings choose. Another bound, method or sampler in a file of its own then leaves it
-    as it is.
+    `chosen`: the classes that its settings choose. Then an edit of another bound, method or sampler, in its own file,
+    does not change the result.
 
-    Comments, docstrings and blank lines do not count. A file that stands beside another in C, C++ or CUDA, by the same
-    name, counts as a part of it. Keys are paths within src/, since checkouts differ in theirs. Files that only read,
-    write and report are left out: an edit there must not cost hours of training.
+    Comments, docstrings and blank lines do not count. A file in C, C++ or CUDA of the same name counts as a part of the
+    Python file beside it. Keys are paths within src/, since checkouts have different paths. Files that only read, write
+    and report are left out: an edit there must not cost hours of training.
 
     Raises:
-        InputError: when a file cannot be read.
+        InputError: if a file cannot be read.
     """
     return {
         _key(file): hashlib.sha256(
@@ -69,7 +69,7 @@ def hash_code(module: Path, chosen: Iterable[type] | None = None) -> dict[str, s
 
 
 def digest(module: Path, chosen: Iterable[type] | None = None) -> str:
-    """One digest of all that `hash_code` returns. What was read of each file is kept for the next process."""
+    """One digest of the result of `hash_code`. The parsed sources are kept for the next process."""
     value = hashlib.md5(json.dumps(hash_code(module, chosen), sort_keys=True).encode()).hexdigest()
     _known().keep()
     return value
@@ -114,7 +114,7 @@ def _imported_by(file: Path, chosen: bool = False) -> list[Path]:
 
 @functools.cache
 def _files_of(name: str) -> list[Path]:
-    """Our files that importing a module, or a name of it, runs: the module's own is the last."""
+    """Our files that run on the import of a module, or of a name in it; the module's own file is last."""
     parts = name.split(".")
     if parts[0] not in (LIBRARY.name, LABORATORY.name):
         return []

@@ -1,4 +1,4 @@
-"""The end of a process with the one that started it."""
+"""Ends a process when the process that started it ends."""
 
 import os
 import select
@@ -6,16 +6,16 @@ import threading
 import time
 from contextlib import suppress
 
-LOOK_SECONDS = 1.0  # where the other process cannot be waited for
+LOOK_SECONDS = 1.0  # between two looks at the other process, without pidfd
 
 
 def end_with(process: int) -> None:
-    """End this process when another one is gone: it would otherwise continue and hold the checkpoint's lock."""
+    """Ends this process when another one has ended: it would otherwise continue and hold the checkpoint's lock."""
 
     def wait() -> None:
         try:
             select.select([os.pidfd_open(process)], [], [])
-        except (AttributeError, OSError):  # it has gone; or conda's Python or a Linux before 5.3, without the call
+        except (AttributeError, OSError):  # it has ended; or the call is missing: conda's Python, Linux before 5.3
             with suppress(OSError):
                 while True:
                     os.kill(process, 0)

@@ -1,4 +1,4 @@
-"""The first imports of a program, torch's among them, without Python's search for garbage."""
+"""Imports at the start of a program, such as torch, without Python's garbage collection."""
 
 import atexit
 import gc
@@ -8,14 +8,14 @@ from contextlib import contextmanager
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Imports without the search for garbage, which takes a sixth of torch's import.
+    """Context without garbage collection, which takes a sixth of torch's import.
 
-    A million objects of modules stay; Python would search them twenty times, and once more as the program ends.
+    A million objects of modules stay. Python would search them twenty times, and once more as the program ends.
     """
     gc.disable()
     try:
         yield
     finally:
         gc.freeze()
-        atexit.register(gc.unfreeze)  # else Triton takes what stays for leaks
+        atexit.register(gc.unfreeze)  # else Triton reports the remaining objects as leaks
         gc.enable()

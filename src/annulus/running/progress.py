@@ -1,7 +1,7 @@
 """Progress of runs: a bar for each on a terminal, elsewhere a line a minute for each.
 
-A run calls `report` and `say`. In a worker (`running.workers`) they go to the process of the stage, which shows them.
-Without tqdm there are lines on a terminal too.
+A run calls `report` and `say`. A worker (`running.workers`) sends them to the process of the stage, which displays
+them. Without tqdm, a terminal gets lines too.
 """
 
 import logging
@@ -18,7 +18,7 @@ except ModuleNotFoundError:  # not a dependency of the library
     tqdm = None
 
 LINE_SECONDS = 60
-BAR_SECONDS = 1.0  # the bar's loss waits for a GPU
+BAR_SECONDS = 1.0  # between updates of a bar: its loss waits for a GPU
 
 log = logging.getLogger("annulus")
 
@@ -46,11 +46,11 @@ class Display:
 
     def __init__(self, runs: int = 1) -> None:
         self.runs = runs
-        self.begun: tuple[float, float] | None = None  # when the first run reported, and how much of it was done before
-        self.shares: dict[str, float] = {}  # how much of each run is done
+        self.begun: tuple[float, float] | None = None  # time of the first report; shares that earlier processes did
+        self.shares: dict[str, float] = {}  # completed share of each run
         self.all: tqdm | None = None
         self.bars: dict[str, tqdm] = {}
-        self.first: dict[str, tuple[float, int]] = {}  # when a run first reported, and where it was then
+        self.first: dict[str, tuple[float, int]] = {}  # time of a run's first report, and its images then
         self.next_line: dict[str, float] = {}
         self.warned: set[str] = set()
 
@@ -71,14 +71,14 @@ class Display:
         self.all = None
 
     def _count(self, message: ProgressReport) -> None:
-        """Counts a run's share that an earlier process did: it takes no time here."""
+        """Updates a run's share. The share of its first report, done by an earlier process, took no time here."""
         share = message.done / message.total
         when, before = self.begun or (time.monotonic(), 0.0)
         self.begun = when, before + (0.0 if message.name in self.shares else share)
         self.shares[message.name] = share
 
     def _left(self) -> float | None:
-        """Estimated seconds until all runs end, as if all had one length; None without an estimate."""
+        """Estimated seconds until all runs end, if all have the same length; None without an estimate."""
         when, before = self.begun
         done = sum(self.shares.values())
         return (time.monotonic() - when) * (self.runs - done) / (done - before) if done > before else None
@@ -87,10 +87,10 @@ class Display:
         line = message.line
         if message.level < logging.WARNING:
             line = _named(message.name, line)
-        elif line in self.warned:  # runs that differ in the seed warn of the same
+        elif line in self.warned:  # runs that differ only in the seed give equal warnings
             return
         self.warned.add(message.line)
-        if self.bars and _has_bars():  # the terminal may be gone since, and a write would end the run
+        if self.bars and _has_bars():  # the terminal may be closed, and then a write would end the run
             tqdm.write(line, file=sys.stderr)  # above the bars
         else:
             log.log(message.level, "%s", line)
@@ -148,9 +148,9 @@ def rename(name: str) -> None:
 
 
 def report(done: int, total: int, text: Callable[[], str], ended: bool = False) -> None:
-    """Report the progress of this process's run: `done` of `total` images.
+    """Reports the progress of this process's run: `done` of `total` images.
 
-    `text` is called only if a report is shown.
+    `text` is called only if the report is due.
     """
     global _due
     now = time.monotonic()
@@ -161,7 +161,7 @@ def report(done: int, total: int, text: Callable[[], str], ended: bool = False) 
 
 
 def say(line: str, level: int = logging.INFO) -> None:
-    """Show a line about the run of this process; equal warnings of several runs are shown once."""
+    """Reports a line about the run of this process; equal warnings of several runs appear once."""
     if rank() == 0:
         _send(Line(_name, line, level))
 

@@ -1,6 +1,6 @@
-"""Imports of a Python file and a digest of its statements, by the file's content; kept for the next process.
+"""Imports of a Python file and a digest of its statements, by the file's content, in a cache for the next process.
 
-Parsing the hundred files of a training takes a second, which a user would wait for at the start of each stage.
+Parsing the hundred files of a training takes a second. Without the cache, each stage would start a second later.
 """
 
 import ast
@@ -17,33 +17,33 @@ from typing import NamedTuple
 from annulus.errors import InputError
 from annulus.files.results import write_text
 
-MOST = 5_000  # contents; more are those of many edits
+MOST = 5_000  # contents in the cache; more come from many edits, and then it starts empty
 
 
 class ParsedFile(NamedTuple):
-    """A file's content. Imports in blocks for type checkers are left out: they never run."""
+    """Digest and imports of a file. Imports in blocks for type checkers are left out: they never run."""
 
-    statements: str  # SHA-256 without comments, docstrings and blank lines; empty where that is nothing
+    statements: str  # SHA-256 without comments, docstrings and blank lines; "" if nothing else is there
     imports: list[str]  # `module` of `import module`, `module.name` of `from module import name`
     relative: str  # the first import that is relative to the file's folder, with its line
 
 
 class Sources:
-    """Sources by the SHA-256 of their content, in a file."""
+    """Cache of parsed files, by the SHA-256 of their content, in a file."""
 
     def __init__(self, file: Path) -> None:
         self.file, self.new = file, False
         self.known: dict[str, ParsedFile] = {}
-        with suppress(OSError, ValueError, TypeError, AttributeError):  # none yet, or another version's
+        with suppress(OSError, ValueError, TypeError, AttributeError):  # missing, or of another version
             kept = json.loads(file.read_text(encoding="utf-8"))
             if kept["reader"] == _reader() and len(kept["sources"]) < MOST:
                 self.known = {key: ParsedFile(*fields) for key, fields in kept["sources"].items()}
 
     def read(self, content: bytes) -> ParsedFile:
-        """The source of a file's content.
+        """Returns the digest and the imports of a file's content.
 
         Raises:
-            SyntaxError: when it is no Python.
+            SyntaxError: when the content is not Python.
         """
         key = hashlib.sha256(content).hexdigest()
         if key not in self.known:
@@ -51,7 +51,7 @@ class Sources:
         return self.known[key]
 
     def keep(self) -> None:
-        """Write what was read anew; where that cannot be written, the next process reads it again."""
+        """Writes the cache if it has new entries. If that fails, the next process parses them again."""
         if self.new:
             with suppress(InputError):
                 write_text(self.file, json.dumps({"reader": _reader(), "sources": self.known}))
@@ -60,7 +60,7 @@ class Sources:
 
 @functools.cache
 def sources_of(file: Path) -> Sources:
-    """The sources that a file keeps, once in a process."""
+    """The cache in a file, loaded once in a process."""
     return Sources(file)
 
 
@@ -70,10 +70,10 @@ def _reader() -> str:
 
 
 def read_source(content: bytes) -> ParsedFile:
-    """The source of a Python file.
+    """Parses a Python file.
 
     Raises:
-        SyntaxError: when it is no Python.
+        SyntaxError: when the content is not Python.
     """
     tree = ast.parse(content)
     imports: list[str] = []
@@ -94,7 +94,7 @@ def read_source(content: bytes) -> ParsedFile:
 def _without_comments(content: bytes, tree: ast.Module) -> bytes:
     """Source code without comments, docstrings and blank lines."""
     lines = content.decode().split("\n")
-    blank = set()  # lines between statements and in brackets; strings keep theirs
+    blank = set()  # blank lines between statements and in brackets, not in strings
     for token in tokenize.tokenize(io.BytesIO(content).readline):
         row = token.start[0] - 1
         if token.type == tokenize.COMMENT:
@@ -114,7 +114,7 @@ def _without_comments(content: bytes, tree: ast.Module) -> bytes:
 
 
 def _statements(block: ast.AST) -> Iterator[ast.stmt]:
-    """Every statement within a block that may run, and no expression: these are most of a tree, and none imports."""
+    """All statements of a block that may run. Expressions, most of a tree, hold no imports and are not visited."""
     typing_only = isinstance(block, ast.If) and isinstance(block.test, ast.Name) and block.test.id == "TYPE_CHECKING"
     for name in ("orelse",) if typing_only else ("body", "orelse", "finalbody", "handlers", "cases"):
         for inner in getattr(block, name, []):

@@ -1,6 +1,6 @@
 """Several computations at a time, each in its own process: about one per core, or one per GPU.
 
-Two small computations use two cores better in parallel than one after the other, and with one thread each their numbers
+Two small computations use two cores better in parallel than one after the other. With one thread each, their numbers
 do not depend on the number of cores.
 """
 
@@ -40,7 +40,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 CPU = torch.device("cpu")
-LOOK_SECONDS = 1.0  # between two looks at another process, where it cannot be waited for
+LOOK_SECONDS = 1.0  # between two looks at the lock of another process
 INTERRUPTS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 log = logging.getLogger("annulus")
@@ -58,13 +58,13 @@ def map_processes(
 ) -> Iterator[Result]:
     """Results of `compute` for each item, in order, computed in parallel processes. Put long items first.
 
-    A CPU runs about one process per core, each with `threads` threads; GPUs run one process each. Progress is shown
-    under `names`. There is no worker process for a single item with several threads, nor with a single GPU.
+    A CPU runs about one process per core, each with `threads` threads; GPUs run one process each. Progress reports
+    carry the `names`. A single item with several threads and a single GPU run in this process.
 
-    What another process computes at this moment is waited for: two that begin the same items share them.
+    If another process is computing an item, this one waits for it: two processes that begin the same items share them.
 
     Raises:
-        InputError: where processes have nothing to lock with; when a worker was killed.
+        InputError: if /dev/shm, which the processes' locks need, cannot be written; if a worker was killed.
         Exception: the first that an item raised.
     """
     names = [""] * len(items) if names is None else names
@@ -73,8 +73,8 @@ def map_processes(
     if not items or gpus == 1 or alone or world_size() > 1:  # a group of processes shares one run
         yield from _one_by_one(compute, items, names)
         return
-    # A fork needs no imports of its own. But neither CUDA nor OpenMP's threads survive one: where this process has
-    # computed with several threads, a forked worker waits for them for ever, unless it has only one thread.
+    # A fork does not import again. But CUDA and OpenMP's threads do not survive it: if this process has computed with
+    # several threads, a forked worker waits for them for ever, unless it has only one thread.
     context = get_context("spawn" if gpus or threads > 1 else "fork")
     workers = min(len(items), gpus or _sharing(len(items), cores()))
     try:
@@ -91,12 +91,12 @@ def map_processes(
     )
     with pool:
         showing = threading.Thread(target=_show, args=(reports, len(items)), daemon=True)
-        # A worker that is not yet ready for Ctrl-C, SIGTERM or SIGHUP inherits that they wait.
+        # Workers inherit the blocked signals (Ctrl-C, SIGTERM, SIGHUP), and unblock them when they are ready.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)
         try:
             try:
                 futures = [pool.submit(_computed, name, item) for name, item in zip(names, items, strict=True)]
-                showing.start()  # after the fork, and whole before an interrupt: a thread half started has no end
+                showing.start()  # after the fork, and with signals blocked: a half-started thread never ends
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
             yield from (pickle.loads(future.result()) for future in futures)
@@ -113,9 +113,9 @@ def map_processes(
 
 
 def _sharing(items: int, cores: int) -> int:
-    """Processes that share the cores: up to half more, where few equal items would leave cores without one in the end.
+    """Number of processes for the cores: up to half more than cores, if few equal items would leave cores idle.
 
-    Three at a time, five items take two cores 2.5 items long; two at a time, 3. Of many items the end is a small part.
+    Three at a time, five items take two cores 2.5 items long; two at a time, 3. Of many items, the end is a small part.
     """
     most = cores * 3 // 2 if items <= 4 * cores else cores
     return next((count for count in range(cores, most + 1) if items % count == 0 or items % count >= cores), cores)
@@ -129,7 +129,7 @@ def map_seeds(compute: Callable[[int], Result], seeds: Sequence[int], device: to
 
 
 def compute_with(threads: int) -> None:
-    """Set the number of threads and the treatment of freed memory for a process that computes beside others."""
+    """Sets the number of threads and the treatment of freed memory, for one of several parallel processes."""
     torch.set_num_threads(threads)
     if faiss is not None:
         faiss.omp_set_num_threads(threads)
@@ -139,7 +139,7 @@ def compute_with(threads: int) -> None:
 class ResumableTasks:
     """Tasks of a stage, several at a time. A killed stage resumes with the unfinished ones.
 
-    A finished task is kept by its key and settings alone: with further seeds, those that are done are not done again.
+    A finished task is stored by its key and settings alone, so a run with further seeds computes only the new ones.
     """
 
     def __init__(
@@ -152,17 +152,17 @@ class ResumableTasks:
         """`compute(settings, key)` returns a task's result: numbers, text, tensors, and lists and dicts of them.
 
         It must be a function of a module, so that it can be pickled for workers; the module's code is part of the key.
-        `device`: where it computes. `inner`: the resume state within a task, which ends when its result is kept.
+        `device`: its device. `inner`: the resume state within a task, removed after its result is stored.
         """
         self.stage, self.compute, self.device, self.inner = stage, compute, device, inner
-        # As it is now: an edit while pieces wait for a worker does not change what runs.
+        # Hashed now: an edit while tasks wait for a worker does not change the code that runs.
         self.code = hash_code(Path(sys.modules[compute.__module__].__file__))
         self.checkpoints: list[Checkpoint] = []
 
     def run(self, tasks: Mapping[Any, Any]) -> dict[Any, Mapping[str, Any]]:
-        """Results by key, in the keys' order, of tasks given as settings by key; keys are text, numbers, or tuples.
+        """Computes results by key, in the keys' order, from settings by key; keys are text, numbers, or tuples.
 
-        The settings are what this one task depends on beside its key: nothing of other tasks, such as all seeds.
+        The settings hold only what this task depends on beside its key, and nothing of other tasks, such as all seeds.
         """
         self.checkpoints += [self._checkpoint(*task) for task in tasks.items()]
         names = [_words(key) for key in tasks]
@@ -170,7 +170,7 @@ class ResumableTasks:
         return dict(zip(tasks, results, strict=True))
 
     def done(self) -> None:
-        """Let the checkpoints go, once the results are written."""
+        """Marks the checkpoints for removal, after the results are written."""
         let_go(self.checkpoints)
 
     def _one(self, task: tuple[Any, Any]) -> Mapping[str, Any]:
@@ -190,7 +190,7 @@ class ResumableTasks:
 
 
 def _words(key: Any) -> str:
-    """A task's name where its progress is shown."""
+    """Name of a task in progress reports."""
     return ", ".join(map(_words, key)) if isinstance(key, tuple) else str(key)
 
 
@@ -202,27 +202,27 @@ def _one_by_one(compute: Callable[[Item], Result], items: Sequence[Item], names:
 
 
 def _awaited(compute: Callable[[Item], Result], item: Item) -> Result:
-    """The item's result, once no other process computes it.
+    """Computes an item; if another process is computing it, waits first.
 
-    If each of two processes ended at what the other holds, both would.
+    Without waiting, two processes that hold each other's items would both fail.
     """
-    said = False
+    waits = False
     while True:
         try:
             return compute(item)
         except LockedError as error:
-            if world_size() > 1:  # the others of the group wait for this one, and no longer than half an hour
+            if world_size() > 1:  # the group would wait for this one, at most half an hour
                 raise
-            if not said:
+            if not waits:
                 progress.say(f"{error} (this process waits)")
-            said, held = True, error.held
+            waits, held = True, error.held
         time.sleep(LOOK_SECONDS)
-        while held():  # `compute` may load all images before it comes to the lock
+        while held():  # before `compute`, which may load all images before it tries the lock
             time.sleep(LOOK_SECONDS)
 
 
 def _show(reports: SimpleQueue, runs: int) -> None:
-    """Show the reports of workers until the queue ends."""
+    """Displays the reports of workers until None arrives."""
     with closing(progress.Display(runs)) as display:
         for message in iter(reports.get, None):
             display.show(message)
@@ -241,17 +241,17 @@ def _begin(
     _compute = compute
     end_with(stage)
     for interrupt in INTERRUPTS:
-        if signal.getsignal(interrupt) is not signal.SIG_IGN:  # as nohup has it, or a shell's background
-            signal.signal(interrupt, signal.SIG_DFL)  # which ends it silently: the stage says one sentence for all
+        if signal.getsignal(interrupt) is not signal.SIG_IGN:  # as under nohup, or in a shell's background
+            signal.signal(interrupt, signal.SIG_DFL)  # ends it silently: the stage prints one sentence for all
     signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPTS)
     if gpus:
-        os.environ["CUDA_VISIBLE_DEVICES"] = places.get()  # what "cuda" means from here on
+        os.environ["CUDA_VISIBLE_DEVICES"] = places.get()  # the device "cuda" from here on
         pick_device()
     compute_with(threads)
     progress.begin("", reports.put)
     log.handlers = [progress.Forwarding()]
     log.propagate = False
-    log.setLevel(logging.WARNING)  # a line per epoch of each of several computations would tell nothing
+    log.setLevel(logging.WARNING)  # lines per epoch of several computations would be unreadable
 
 
 def _computed(name: str, item: Item) -> bytes:

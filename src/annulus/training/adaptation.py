@@ -1,4 +1,4 @@
-"""Feeds losses and accuracies to the learning rate and the annealing, where these follow them."""
+"""Feeds losses and accuracies to the learning rate and the annealing, if these depend on them."""
 
 from jaxtyping import Int
 from torch import Tensor
@@ -10,7 +10,7 @@ from annulus.training.measurement import Measurement
 
 
 class Adaptation(Observer):
-    """Feeds the schedule and the annealing of the training, which decide about the next step."""
+    """Feeds the schedule and the annealing of the training, which set the next step."""
 
     def __init__(self, measurement: Measurement) -> None:
         self.measurement = measurement

@@ -14,7 +14,7 @@ class Budget(Section):
 
     epochs: Steps
     batch_size: Annotated[int, Ge(2), Le(2**24)]
-    negatives: Rows  # K, where a method samples its negatives
-    queue: Rows  # keys that moco keeps
+    negatives: Rows  # K, for methods that sample negatives
+    queue: Rows  # keys in moco's queue
     learning_rate: Rate  # per 256 images of a batch
-    validation_images: Steps | None  # embedded after an epoch, of the validation part, and again where no bank is kept
+    validation_images: Steps | None  # embedded after each epoch; without a bank, training images too

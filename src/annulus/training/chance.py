@@ -1,17 +1,18 @@
-"""Names a training that ends near chance."""
+"""Warning about a training that ends near chance."""
 
 from collections.abc import Mapping, Sequence
 
 from annulus.files.results import Number
 
-STILL = 0.01  # nats: the smallest change of the loss, from the first epoch to the last, that is not taken for none
+STILL = 0.01  # nats: a smaller change of the loss, from the first epoch to the last, counts as none
 
 
 def near_chance(histories: Mapping[int, Sequence[Mapping[str, Number]]]) -> str | None:
     """Sentence that names the seeds that end near chance, with a way out; None without such a seed.
 
     `histories`: for each seed, one row per epoch with `loss_nats` and `bound_nats`. Scores by chance have a bound of 0
-    nats or less. This proves nothing: hard negatives lower the bound of an encoder that has learned, too.
+    nats or less. A seed whose loss changes by less than `STILL` counts too. This is not a proof: hard negatives also
+    lower the bound of an encoder that has learned.
 
     Source: Wu et al. 2020, arXiv:2010.02037, Theorem 3.1 (the bound under a ring is looser).
 

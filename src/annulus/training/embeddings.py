@@ -14,10 +14,10 @@ from annulus.files.images import ImageSet
 
 def embeddings(encoder: nn.Module, images: ImageSet, device: torch.device) -> Float[Tensor, "n d"]:
     """Returns the current embeddings of all images, on the device."""
-    return layers_of(encoder, images, ["embedding"], device)["embedding"]
+    return embed_layers(encoder, images, ["embedding"], device)["embedding"]
 
 
-def layers_of(
+def embed_layers(
     encoder: nn.Module, images: ImageSet, layers: Sequence[Layer], device: torch.device
 ) -> dict[Layer, Float[Tensor, "n _"]]:
     """Returns several layers of all images, from one pass."""

@@ -12,7 +12,7 @@ from annulus.negatives.ranks import rank_limits
 from annulus.negatives.samplers import Sampler
 from annulus.training.budget import Budget
 
-LEAST_BATCH = 8  # images; a batch that is more than there are becomes a multiple, for processes and groups to share
+LEAST_BATCH = 8  # images; a batch above the number of images shrinks to a multiple, for processes and groups to share
 
 
 def check_choices(
@@ -22,10 +22,10 @@ def check_choices(
     annealing: Annealing,
     neighbours: Neighbours | NoNeighbours,
 ) -> None:
-    """Refuses choices that have no meaning together.
+    """Checks that the choices fit together.
 
     Raises:
-        InputError: with the two choices, and others.
+        InputError: with two conflicting choices, and possible ones.
     """
     critic = getattr(method, "critic", "dot")
     tempered, kept = critic in ("dot", "bilinear"), bound.at(method.temperature)
@@ -55,7 +55,7 @@ def check_choices(
 
 
 def check_groups(method: MethodSettings, budget: Budget, scale: str = "SCALE") -> None:
-    """Refuse groups of a shuffled batch-norm that the batch cannot be cut into.
+    """Checks that the batch divides into equal groups of a shuffled batch-norm.
 
     Raises:
         InputError: with the numbers and the keys to change.
@@ -69,9 +69,10 @@ def check_groups(method: MethodSettings, budget: Budget, scale: str = "SCALE") -
 
 
 def check_memory(images: int, method: MethodSettings, sampler: Sampler, budget: Budget, scale: str = "SCALE") -> None:
-    """Refuse a queue or a sampler that `images` training images cannot serve.
+    """Checks that `images` training images suffice for the batch, the queue and the sampler.
 
-    Fewer images than a batch, than negatives or than clusters are no fault: training.small_data adjusts them.
+    Fewer images than a batch or clusters are valid: training.small_data adjusts these first. With fewer images than
+    negatives, rows repeat.
 
     Raises:
         InputError: with the numbers and the key to change.
@@ -87,5 +88,5 @@ def check_memory(images: int, method: MethodSettings, sampler: Sampler, budget: 
             f"{place}.queue: {budget.queue} is shorter than the batch of {budget.batch_size}, "
             "whose keys it must hold; take a longer queue or a smaller batch"
         )
-    # Where a queue may hold keys of the query's own image, shares are of one column less.
+    # A queue may hold keys of the query's own image: then shares apply to one column less.
     rank_limits(*sampler.shares, method.negative_columns(images, budget.batch_size, budget.queue) - method.keeps_queue)

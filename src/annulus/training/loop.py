@@ -1,4 +1,4 @@
-"""The training loop, written out once; a killed run goes on where it stopped, on a CPU bit for bit."""
+"""The training loop. A killed run continues from its checkpoint, on a CPU bit for bit."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -30,19 +30,20 @@ LOSS_CHECK_STEPS = 50  # reading a loss waits for the GPU, so it is read this of
 
 
 class Observer:
-    """Base of everything that looks at a training without a part in its algorithm.
+    """Base class of the observers of a training.
 
-    The loop calls its observers in the order of their list, at three moments. Here each moment does nothing.
+    The loop calls its observers in the order of their list: after each step, after each epoch, and at the end. By
+    default the three methods do nothing.
     """
 
     def after_step(self, training: "Training", index: Int[Tensor, "all"], step: Step) -> None:
-        """Follows step `training.batch` of the epoch, the first being 1; `index` numbers the images of the batch."""
+        """Runs after step `training.batch` of the epoch, counted from 1; `index` holds the numbers of the images."""
 
     def after_epoch(self, training: "Training", row: dict[str, Number]) -> None:
-        """Follows the last step of an epoch; may add numbers to its row of the history."""
+        """Runs after the last step of an epoch; may add numbers to its row of the history."""
 
     def at_end(self, training: "Training", metrics: dict[str, Number]) -> None:
-        """Follows the last epoch, again in a run that resumes there; may add numbers to the metrics."""
+        """Runs after the last epoch, and again in a run that resumes there; may add numbers to the metrics."""
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the state that a resumed run needs."""
@@ -53,7 +54,7 @@ class Observer:
 
 
 class Training:
-    """One run: a method, and everything that must survive a kill with it."""
+    """One run: a method, and all other state that a resumed run needs."""
 
     def __init__(
         self,
@@ -79,15 +80,15 @@ class Training:
         self.view_generator = generator(settings.seed, "views")  # on the CPU: the same views on every device
         self.checks = Checks()
         self.batches = settings.batches(len(images))
-        self.epoch, self.batch = 0, 0  # what comes next
+        self.epoch, self.batch = 0, 0  # of the next step
         self.history: list[dict[str, Number]] = []
-        self.metrics: dict[str, Number] = {}  # of the last epoch and of the whole run, from the end of `run` on
+        self.metrics: dict[str, Number] = {}  # of the last epoch and the whole run; filled at the end of `run`
 
     def run(self, checkpoint: Checkpoint | None = None) -> list[dict[str, Number]]:
-        """Train to the end, from the checkpoint when there is one; returns one row per epoch.
+        """Trains to the end, from the checkpoint if it holds a state; returns one row per epoch.
 
         Raises:
-            InputError: when the loss is not finite, with the step, the learning rate and the images.
+            InputError: if the loss is not finite, with the step, the learning rate and the images.
         """
         self._start(checkpoint)
         while self.epoch < self.settings.budget.epochs:
@@ -124,7 +125,7 @@ class Training:
             observer.after_step(self, index, step)
 
     def _views(self, order: Int[Tensor, "batches b"]) -> list[Float[Tensor, "_ 3 h w"]]:
-        """Views of the next batch; the images of those after it are read meanwhile."""
+        """Draws the views of the next batch, while the images of later batches are read."""
         rows, count = order[self.batch], self.method.views
         batch_shares = self.method.batch_shares(len(rows), 1 + AHEAD)
         needed, *later = [
@@ -138,7 +139,7 @@ class Training:
 
     @property
     def trained(self) -> float:
-        """The share of training that is done."""
+        """The completed share of training."""
         return (self.epoch + self.batch / self.batches) / self.settings.budget.epochs
 
     @property
@@ -154,11 +155,11 @@ class Training:
 
     @property
     def looks(self) -> bool:
-        """True after the steps that look at losses and checks, the same in all processes: a look waits for all."""
+        """True after the steps that read losses and checks, the same in all processes: a read waits for all."""
         return self.device.type == "cpu" or self.batch % LOSS_CHECK_STEPS == 0 or self.batch == self.batches
 
     def order(self) -> Int[Tensor, "batches b"]:
-        """The images of this epoch, batch by batch, on the CPU; depends only on the seed and the epoch."""
+        """Numbers of this epoch's images, a row per batch, on the CPU; they depend only on the seed and the epoch."""
         shuffled = torch.randperm(len(self.images), generator=generator(self.settings.seed, "order", self.epoch))
         used = shuffled[: self.batches * self.settings.budget.batch_size]
         return used.view(self.batches, -1)
@@ -190,11 +191,11 @@ class Training:
             observer.at_end(self, self.metrics)
 
     def _embed(self) -> Float[Tensor, "n d"]:
-        """The embeddings of all training images now."""
+        """Computes the current embeddings of all training images."""
         return embeddings(self.method.encoder, self.source, self.device)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that the next step depends on."""
+        """All state that the next step depends on."""
         return {
             "epoch": self.epoch,
             "batch": self.batch,
@@ -214,5 +215,5 @@ class Training:
         self.schedule.load_state_dict(state["schedule"])
         self.annealing.load_state_dict(state["annealing"])
         self.view_generator.set_state(state["view_generator"])
-        for observer in self.observers:  # of several processes, the first has more of them
+        for observer in self.observers:  # the first of several processes has more observers
             observer.load_state_dict(state["observers"][type(observer).__name__])

@@ -17,7 +17,7 @@ class Measurement(Observer):
     """Loss, bound and ceiling in nats; mean and mean square of the norms of the queries' gradients."""
 
     def __init__(self, batches: int, device: torch.device) -> None:
-        self.steps = torch.zeros(batches, 5, device=device)  # of this epoch
+        self.steps = torch.zeros(batches, 5, device=device)  # one row per step of this epoch
 
     @property
     def losses(self) -> Float[Tensor, "batches"]:
@@ -25,11 +25,11 @@ class Measurement(Observer):
         return self.steps[:, 0]
 
     def after_step(self, training: Training, index: Int[Tensor, "all"], step: Step) -> None:
-        # The loss is a mean over queries, so a query's own gradient is as many times larger (arXiv:2010.01929, eq. 11).
+        # The loss is a mean over queries: times their number, it has a query's own gradient (arXiv:2010.01929, eq. 11).
         norms = step.queries.grad.norm(dim=1) * len(step.queries)
         estimate = step.estimate
         numbers = [estimate.loss_nats, estimate.bound_nats, estimate.ceiling_nats, norms.mean(), norms.square().mean()]
-        mean_(torch.stack(numbers, out=self.steps[training.batch - 1]))  # of all processes, in place
+        mean_(torch.stack(numbers, out=self.steps[training.batch - 1]))  # over all processes, in place
 
     def after_epoch(self, training: Training, row: dict[str, Number]) -> None:
         loss, bound, ceiling, gradient, square = self.steps.mean(dim=0).tolist()
@@ -38,7 +38,7 @@ class Measurement(Observer):
             "loss_nats": loss,
             "bound_nats": bound,
             "ceiling_nats": ceiling,
-            "gradient_norm": gradient,  # of the loss in a query: mean and standard deviation over this epoch's queries
+            "gradient_norm": gradient,  # of the loss by a query: mean and standard deviation over this epoch's queries
             "gradient_norm_std": max(square - gradient**2, 0.0) ** 0.5,
             "learning_rate": training.optimizer.param_groups[0]["lr"],  # of the last step
             "inner_share": inner,

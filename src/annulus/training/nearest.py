@@ -11,8 +11,8 @@ SCORES_AT_ONCE = 2**24  # 64 MiB of float32 similarities
 def nearest_label_accuracy(
     queries: Float[Tensor, "q d"],
     rows: Float[Tensor, "n d"],
-    labels_of_queries: Int[Tensor, "q"],
-    labels_of_rows: Int[Tensor, "n"],
+    query_labels: Int[Tensor, "q"],
+    row_labels: Int[Tensor, "n"],
 ) -> float:
     """Percent of the queries whose most similar row has their label; 100 / classes at chance.
 
@@ -28,4 +28,4 @@ def nearest_label_accuracy(
         raise ValueError(f"nearest neighbours need queries and rows, got {len(queries)} and {len(rows)}")
     size = max(1, SCORES_AT_ONCE // len(rows))
     nearest = torch.cat([(chunk @ rows.T).argmax(dim=1) for chunk in queries.split(size)])  # (q,)
-    return 100 * (labels_of_rows[nearest] == labels_of_queries).double().mean().item()
+    return 100 * (row_labels[nearest] == query_labels).double().mean().item()

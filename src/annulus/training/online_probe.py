@@ -1,6 +1,6 @@
-"""A linear classifier that learns beside the encoder, on what each step computes anyway: accuracy in the papers' unit.
+"""Linear classifier trained beside the encoder, on features of each step's own pass: accuracy in the papers' unit.
 
-It gives the encoder no gradient and draws no random number, so the encoder's weights are the same bits without it.
+It does not change the encoder's gradient and draws no random numbers, so the encoder has the same bits without it.
 """
 
 from collections.abc import Sequence
@@ -26,12 +26,12 @@ class OnlineProbe(Observer):
     """Softmax regression of a view's class from its pooled features, one step of SGD for each of the encoder's.
 
     Features are standardised by the batch, at evaluation by running statistics. Weights start at zero. The learning
-    rate is 4 / width: standardised features have covariances whose largest eigenvalue is at most the width, and the
-    softmax's curvature is at most one half, so a step never overshoots by more than momentum damps.
+    rate is 4 / width. The largest eigenvalue of the features' covariance is at most the width, and the softmax's
+    curvature is at most one half. So a step never overshoots by more than momentum damps.
     The optimiser is written out, since autograd and torch.optim take several times as long at a batch of 32 images.
-    Images without a class teach nothing. Of several processes, each learns from the whole batch.
+    Images without a class have no gradient. Each of several processes learns from the whole batch.
 
-    Source: Wu et al. 2020, arXiv:2005.13149, Section 5 (linear evaluation, which is of frozen encoders).
+    Source: Wu et al. 2020, arXiv:2005.13149, Section 5 (linear evaluation, there of frozen encoders).
 
     >>> from annulus.training.online_probe import OnlineProbe
     >>> config = annulus.EncoderConfig("convnet", "cifar", "linear", 16, 32, None, mean=(0.5,) * 3, std=(0.25,) * 3)
@@ -45,7 +45,7 @@ class OnlineProbe(Observer):
     def __init__(
         self, encoder: Encoder | SplitEncoder, labels: Int[Tensor, "n"], classes: int, device: torch.device
     ) -> None:
-        """`labels`: the class of every training image, UNLABELLED where there is none."""
+        """`labels`: the class of every training image, UNLABELLED without one."""
         self.labels = labels.to(device)
         self.all_labelled = bool((labels != UNLABELLED).all())
         width = encoder.width * len(encoder.names)
@@ -78,12 +78,12 @@ class OnlineProbe(Observer):
         self.weight.sub_(self.velocity, alpha=self.rate)
 
     def accuracy(self, features: Float[Tensor, "m c"], labels: Int[Tensor, "m"]) -> float:
-        """Percent of the images whose class is right, by their pooled features; at chance 100 / classes."""
+        """Percent of the images with the right class, predicted from their pooled features; 100 / classes at chance."""
         classes = (self._standardised(features.to(self.mean.device), training=False) @ self.weight).argmax(dim=1)
         return 100 * (classes == labels.to(classes.device)).double().mean().item()
 
     def _standardised(self, features: Float[Tensor, "m c"], training: bool) -> Float[Tensor, "m c1"]:
-        """Mean 0 and variance 1 of each feature, and a one for the bias."""
+        """Scales each feature to mean 0 and variance 1, and appends a one for the bias."""
         features = F.batch_norm(features, self.mean, self.var, training=training, momentum=STATISTICS_RATE, eps=EPS)
         return F.pad(features, (0, 1), value=1.0)
 

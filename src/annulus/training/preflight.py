@@ -1,4 +1,4 @@
-"""Checks of a run before anything is allocated: its settings, its images, the space that it needs."""
+"""Checks of a run before any allocation: its settings, its images, the memory that it needs."""
 
 import logging
 
@@ -17,16 +17,16 @@ from annulus.training.space import bytes_needed
 
 log = logging.getLogger("annulus")
 
-CONVNET_PIXELS = 64  # a side, up to which four convolutions see an image's parts together
+CONVNET_PIXELS = 64  # image side up to which four convolutions relate an image's parts
 
 
 def check_run(
     run: TrainingRun, encoder: EncoderConfig, images: ImageSet, validation: ImageSet, device: torch.device
 ) -> None:
-    """Refuses a run that cannot be trained; warns of settings that give up a guarantee, one sentence each.
+    """Checks a run, and logs a warning for each setting that gives up a guarantee.
 
     Raises:
-        InputError: when the images cannot serve the settings, or the device has too little memory.
+        InputError: if settings conflict, the images do not suffice for them, or the device has too little memory.
     """
     _check_patches(run, images)
     check_choices(run.method, run.bound, run.sampler, run.annealing, run.neighbours)

@@ -47,7 +47,7 @@ class TrainingRun:
         """Negatives, further positives and bound.
 
         Raises:
-            InputError: when the three do not fit together.
+            InputError: if the three do not fit together.
         """
         return ContrastConfig(
             self.sampler,

@@ -29,7 +29,7 @@ def build_training(run: TrainingRun, images: ImageSet, validation: ImageSet, dev
     """Builds a training at its first step: adjusts the run to the images, checks it, then builds.
 
     Raises:
-        InputError: when the images cannot serve the settings, or the device has too little memory.
+        InputError: if settings conflict, the images do not suffice for them, or the device has too little memory.
     """
     run = for_few_images(len(images), with_colour(run))
     config = encoder_config(run, images)
@@ -38,11 +38,11 @@ def build_training(run: TrainingRun, images: ImageSet, validation: ImageSet, dev
     if method.contrasts[0].config.needs_classes:
         method.set_classes(images.labels)
     images, validation = images.on(device), validation.on(device)
-    return Training(method, images, run, device, observers_of(run, method, images, validation, device))
+    return Training(method, images, run, device, build_observers(run, method, images, validation, device))
 
 
 def with_colour(run: TrainingRun) -> TrainingRun:
-    """The run with views that a split of colours can use: without greyscale."""
+    """Returns the run, with views without greyscale if its split is by colour."""
     views = keeping_colour(run.views, run.split)
     if views != run.views:
         log.info(
@@ -53,10 +53,10 @@ def with_colour(run: TrainingRun) -> TrainingRun:
 
 
 def encoder_config(run: TrainingRun, images: ImageSet) -> EncoderConfig:
-    """The encoder that a method trains: of RGB, or two networks, each of a part of the image.
+    """Configuration of the encoder: one network of RGB, or two networks, each of a part of the image.
 
     Raises:
-        InputError: when colours are split and the images have none.
+        InputError: if the split is by colour and the images have none.
     """
     split = run.split
     mean, std = images.channel_statistics() if split is None else channel_statistics(images.images, split)
@@ -73,19 +73,19 @@ def encoder_config(run: TrainingRun, images: ImageSet) -> EncoderConfig:
 
 
 def build_method(run: TrainingRun, config: EncoderConfig, images: int, device: torch.device) -> Method:
-    """The method with its encoder and its memory on the device; `images` counts the training images."""
+    """Builds the method with its encoder and its memory on the device; `images` counts the training images."""
     epoch_images = run.batches(images) * run.budget.batch_size
     setting = Setting(run.contrast, images, epoch_images, run.budget.queue, run.seed, device)
     method = run.method.method(build_encoder(config, run.seed), run.method, setting)
-    if world_size() > 1:  # two processes give the numbers of one: so must their batch statistics
+    if world_size() > 1:  # several processes compute the numbers of one, batch statistics included
         synchronised(method.encoder)
     return method
 
 
-def observers_of(
+def build_observers(
     run: TrainingRun, method: Method, images: ImageSet, validation: ImageSet, device: torch.device
 ) -> list[Observer]:
-    """The observers of a run, in the order of their calls; the probe learns where there are validation images."""
+    """The observers of a run, in the order of their calls; with a probe if validation images have a class."""
     measurement = Measurement(run.batches(len(images)), device)
     probes = []
     if len(validation.with_class):

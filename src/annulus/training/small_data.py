@@ -1,4 +1,4 @@
-"""Adjusts batch size and cluster counts where a data set is small."""
+"""Adjusts batch size and cluster counts to a small data set."""
 
 import logging
 import math
@@ -28,10 +28,10 @@ def enough_epochs(images: int, budget: Budget) -> int:
     >>> enough_epochs(103, budget), enough_epochs(3600, budget)
     (299, 8)
     """
-    return max(budget.epochs, math.ceil(ENOUGH_STEPS / steps_of_epoch(images, budget)))
+    return max(budget.epochs, math.ceil(ENOUGH_STEPS / epoch_steps(images, budget)))
 
 
-def steps_of_epoch(images: int, budget: Budget) -> int:
+def epoch_steps(images: int, budget: Budget) -> int:
     """Whole batches in an epoch of this number of images; 1 if they are fewer than a batch."""
     return max(1, images // budget.batch_size)
 

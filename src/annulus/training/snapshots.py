@@ -1,7 +1,7 @@
-"""Snapshots: embeddings of the same few images at some epochs of pretraining, for whoever wants to look back.
+"""Snapshots: embeddings of the same few images at some epochs of pretraining, for later diagnostics.
 
-Nothing that trains reads them, and taking one draws from no generator of training: its numbers are the same with and
-without. Which numbers come of them is decided later, by `diagnostics`: looking in another way trains nothing anew.
+Training does not read them, and they have random generators of their own, so training has the same numbers without
+them. `diagnostics` computes its numbers from the file later: another number needs no new training.
 """
 
 from pathlib import Path
@@ -23,7 +23,7 @@ from annulus.views.patches import draw_views
 from annulus.views.recipe import center_view
 from annulus.views.settings import ViewSet
 
-# Of 4,000 images, one takes a sixth of an epoch's time: sixteen make a curve, and more would be felt.
+# A snapshot of 4,000 images takes a sixth of an epoch's time. Sixteen make a curve; more would slow training down.
 MOST_SNAPSHOTS, MOST_IMAGES, MOST_QUERIES = 16, 4096, 256
 
 
@@ -31,11 +31,11 @@ class Snapshots(Observer):
     """Embeddings of fixed training images, evenly over training and at its end, in float16; one file at the end.
 
     queries, second   two views of the query images, the same two at every epoch
-    current           all fixed images, seen plainly, by the encoder as it is
-    memory            what the method stores of them: rows of its bank; of its queue an image's newest key, and zeros
-                      for an image that has none there; nothing where the memory is the batch
+    current           the centre view of all fixed images, by the current encoder
+    memory            the method's stored embeddings of them: rows of its bank, or each image's newest key in its queue
+                      (zeros without one); left out if the memory is the batch
 
-    Of a split's two networks each embedding holds both, the first part's first, as `SplitEncoder.embed` joins them.
+    With a split, each embedding holds both networks', the first part's first, as `SplitEncoder.embed` joins them.
     """
 
     def __init__(
@@ -45,14 +45,14 @@ class Snapshots(Observer):
         self.path = path
         count = min(MOST_SNAPSHOTS, epochs)
         self.due = {(place + 1) * epochs // count for place in range(count)}
-        some = images.evaluated  # diagnostics tell what share of the negatives are of the query's class, if it has one
+        some = images.evaluated  # diagnostics compute the share of negatives of the query's class, if it has one
         shuffled = some[torch.randperm(len(some), generator=generator(seed, "snapshot images"))]
         self.images = shuffled[:MOST_IMAGES].sort().values  # positions in the training split
         self.query_images = shuffled[:MOST_QUERIES].sort().values  # some of the same
         self.taken: list[dict[str, Tensor]] = []
 
     def after_epoch(self, training: Training, row: dict[str, Number]) -> None:
-        """Takes a snapshot, if one is due after this epoch, the first being 1."""
+        """Takes a snapshot if one is due after this epoch; epochs count from 1."""
         epoch, method = row["epoch"], training.method
         if epoch not in self.due:
             return
@@ -66,7 +66,7 @@ class Snapshots(Observer):
             for index, some in self.source.in_turn(self.images.split(BATCH_SIZE))
         ]
         snapshot["current"] = torch.cat(plain)
-        stored = method.stored_of(self.images.to(self.device))
+        stored = method.stored_embeddings(self.images.to(self.device))
         if stored is not None:
             snapshot["memory"] = stored.half().cpu()
         self.taken.append({"epoch": torch.tensor(epoch), **snapshot})
@@ -74,8 +74,8 @@ class Snapshots(Observer):
     def at_end(self, training: Training, metrics: dict[str, Number]) -> None:
         """Writes one packed file: each embedding as (snapshots, images, d), `epochs`, and the numbers of the images.
 
-        Its description holds the kind of `memory` (bank, queue, batch), whether queries are compared with the other
-        half of its rows (`crossed`), and the number of training images.
+        Its description holds the kind of `memory` (bank, queue, batch) and the number of training images. `crossed` is
+        True if queries are compared with the other half of the memory's rows.
         """
         tensors = {name: torch.stack([one[name] for one in self.taken]) for name in self.taken[0]}
         tensors["epochs"] = tensors.pop("epoch")

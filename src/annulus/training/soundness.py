@@ -10,7 +10,7 @@ from annulus.training.measurement import Measurement
 
 
 class Soundness(Observer):
-    """Looks at the losses and at the checks that were put off, after the steps where the loop may wait for a GPU."""
+    """Checks the losses, and evaluates the deferred checks, after the steps where the loop may wait for a GPU."""
 
     def __init__(self, measurement: Measurement) -> None:
         self.measurement = measurement
@@ -20,7 +20,7 @@ class Soundness(Observer):
             self.look(training)
 
     def look(self, training: Training) -> None:
-        """Looks at the steps of this epoch.
+        """Checks the steps of this epoch.
 
         Raises:
             InputError: for a loss that is not finite, with step, learning rate and images; for a check that fails.

@@ -7,10 +7,9 @@ FLOAT, INDEX = 4, 8  # bytes
 
 
 def bytes_needed(images: ImageSet, run: TrainingRun, weights: int) -> dict[str, int]:
-    """Bytes by purpose; the encoder has `weights`.
+    """Bytes by purpose, without the network's activations; `weights`: number of the encoder's weights.
 
     With a split, the encoder is two networks, each with a memory of its own.
-    The network's activations come on top.
     """
     method, budget, view_size, views = run.method, run.budget, run.view_size, run.method.method.views
     queries, columns, parts = run.queries, run.columns(len(images)), 1 if run.split is None else 2

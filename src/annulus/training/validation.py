@@ -10,14 +10,14 @@ from annulus.files.images import ImageSet
 from annulus.files.results import Number
 from annulus.files.subset import even_subset
 from annulus.methods.step import Method
-from annulus.training.embeddings import embeddings, layers_of
+from annulus.training.embeddings import embed_layers, embeddings
 from annulus.training.loop import Observer, Training
 from annulus.training.nearest import nearest_label_accuracy
 from annulus.training.online_probe import OnlineProbe
 
 
 class Validation(Observer):
-    """Accuracies of validation images after each epoch; both sides of the comparison are on the device that trains."""
+    """Accuracies of validation images after each epoch, computed on the training device."""
 
     def __init__(
         self,
@@ -43,14 +43,14 @@ class Validation(Observer):
 
     @cached_property
     def nearest(self) -> ImageSet:
-        """The training images among which to look where a method keeps no bank."""
+        """The training images to compare with, for a method without a bank."""
         return self._drawn(self.source, "nearest images")
 
     def accuracies(self, method: Method) -> dict[str, float]:
-        """Percent of the images, by the name of the number; none without images, or without training images of a class.
+        """Accuracies in percent by name; empty without validation images, or without training images of a class.
 
-        validation_nn1_percent: by the rows of the method's bank, or by embeddings of now where it keeps none.
-        online_linear_top1_percent: by the probe, where there is one.
+        validation_nn1_percent: by the nearest row of the method's bank, or without a bank by current embeddings.
+        online_linear_top1_percent: by the probe, if there is one.
 
         Source: Wu et al. 2020, arXiv:2005.13149, Figure 1.
         """
@@ -58,7 +58,7 @@ class Validation(Observer):
             return {}
         stored, labels = method.stored, self.source.labels
         layers: list[Layer] = ["embedding"] if self.probe is None else ["embedding", "pooled"]
-        seen = layers_of(method.encoder, self.images, layers, self.device)
+        seen = embed_layers(method.encoder, self.images, layers, self.device)
         if stored is None:
             stored, labels = embeddings(method.encoder, self.nearest, self.device), self.nearest.labels
         elif len(known := self.source.with_class) < len(labels):  # else all rows, which are not copied

@@ -75,8 +75,8 @@ def turn_hue_(images: Float[Tensor, "b 3 h w"], turn: Float[Tensor, "b"]) -> Flo
     """`hue`, in place.
 
     HSV keeps a pixel's largest and smallest channel V and m, and places it on a hexagon around grey. Its distance from
-    red, in sixths of a turn, needs no case distinction: (G + B - R + V - 2m) / (V - m), towards green if G > B, else
-    towards blue. On the way back a channel falls from V to m while the hue moves away from it, from one to two sixths.
+    red, in sixths of a turn, is (G + B - R + V - 2m) / (V - m) in all cases: towards green if G > B, else towards
+    blue. On the way back a channel falls from V to m while the hue moves away from it, from one to two sixths.
 
     Source: Smith 1978, "Color gamut transform pairs". A test compares the closed form with torchvision.
     """

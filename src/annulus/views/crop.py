@@ -1,7 +1,7 @@
 """Random resized crops and flips of whole batches.
 
-Resizing is linear along each axis, so a crop, its resizing and its flip are two small matrices per image, and the view
-is rows @ image @ columns^T: two batched matrix products. For large images these products mostly multiply zeros, so a
+Resizing is linear along each axis, so a crop, its resizing and its flip are two small matrices per image. The view is
+rows @ image @ columns^T: two batched matrix products. For large images these products mostly multiply zeros, so a
 CPU resizes large images one by one.
 """
 
@@ -129,7 +129,7 @@ def resized_crop(
 def _one_by_one(
     images: Shaped[Tensor, "b c h w"], boxes: CropBoxes, mirrored: Int[Tensor, "_"], size: int
 ) -> Float[Tensor, "b c {size} {size}"]:
-    """The same crops on the images' scale, by one call per image."""
+    """`resized_crop` on the images' own scale, by one call per image."""
     result = torch.empty(*images.shape[:2], size, size)
     mirrored = set(mirrored.tolist())
     for number, box in enumerate(zip(*(field.tolist() for field in boxes), strict=True)):

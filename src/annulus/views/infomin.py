@@ -1,9 +1,9 @@
-"""InfoMin's own last changes: RandAugment as its authors' code has it, then greyscale.
+"""InfoMin's own last operators: RandAugment as in its authors' code, then greyscale.
 
-It differs from torchvision's RandAugment (`randaugment`). Of 15 changes two are others (invert, solarize add), and none
-is the identity. Brightness, contrast, colour and sharpness grow with the magnitude from 0.1 to 1.9: at the largest they
-are 1.9, never 0.1. At the largest magnitude solarisation changes nothing. Moved pixels are interpolated, and beyond the
-border stands the mean colour of ImageNet.
+It differs from torchvision's RandAugment (`randaugment`). It draws from 15 changes: two are new (invert, solarize add),
+and the identity is missing. Brightness, contrast, colour and sharpness grow with the magnitude from 0.1 to 1.9: at the
+largest they are 1.9, never 0.1. At the largest magnitude solarisation changes nothing. Moved pixels are interpolated,
+and the mean colour of ImageNet fills the area beyond the border.
 """
 
 import math
@@ -34,7 +34,7 @@ MEAN = (124 / 255, 116 / 255, 104 / 255)
 
 
 class DrawnInfoMin(NamedTuple):
-    """Drawn changes of each image, in order, and which images become grey."""
+    """Drawn changes of each image, in order, and the mask of the images that become grey."""
 
     changes: Int[Tensor, "b n"]  # numbers in CHANGES; -1: none
     magnitudes: Float[Tensor, "b n"]  # in [0, 1], as shares of the largest
@@ -124,7 +124,7 @@ def _changed(name: str, images: View, magnitudes: Float[Tensor, "b"]) -> View:
 def _moved(
     name: str, images: View, magnitudes: Float[Tensor, "b"], cubic: Bool[Tensor, "b"], beyond: Float[Tensor, "3"]
 ) -> View:
-    """Moves pixels, interpolated; where a source lies outside of the image, the colour `beyond`."""
+    """Moves pixels, interpolated; a pixel with its source outside of the image gets the colour `beyond`."""
     height, width = images.shape[2:]
     x, y = (torch.arange(side, device=images.device) + 0.5 for side in (width, height))
     y, x = torch.meshgrid(y, x, indexing="ij")

@@ -29,8 +29,8 @@ def draw_views(
 ) -> list[Float[Tensor, "_ 3 {size} {size}"]]:
     """Draws a view of each image by each generator; `sizes` as in `augment`.
 
-    `views` is a set as in `augment`, or a list with the set of each view. If the set, of a list the first one, has
-    patches, view n is an augmentation of a square of size x size pixels, n offsets below and right of the first square.
+    `views` is a set as in `augment`, or a list with the set of each view. If the (first) set has patches, view n is an
+    augmentation of a square of size x size pixels. The square lies n offsets below and right of the first square.
     The first generator draws the first square uniformly from all places where every square fits.
 
     >>> import torch
@@ -46,7 +46,7 @@ def draw_views(
     Source: Tian et al. 2020, arXiv:2005.10243, Section 5.2.1.
 
     Raises:
-        InputError: as `augment`; if the images do not hold the last patch, or a list has not a set for each view.
+        InputError: as `augment`; if the images do not hold the last patch, or a list lacks a set for a view.
     """
     check_images(images)
     check_size(size)

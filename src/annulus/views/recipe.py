@@ -188,7 +188,7 @@ def check_no_patches(views: ViewSet) -> None:
 
 
 def by_chunks(images: UInt8[Tensor, "b 3 h w"], recipe: Recipe, size: int) -> Float[Tensor, "b 3 {size} {size}"]:
-    """The views of a recipe, which is on the CPU, by chunks of images; on a CPU for images that are not large."""
+    """Computes the views of a recipe by chunks of images. The recipe is on the CPU; images on a CPU are not large."""
     count, _, height, width = images.shape
     order = torch.arange(count) if recipe.jitter is None else recipe.jitter.hue_after.argsort()
 

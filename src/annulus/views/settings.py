@@ -36,7 +36,7 @@ class SplitSettings(Section):
 
     @property
     def described(self) -> dict[str, str | float] | None:
-        """The field that is set, by name."""
+        """The field that is set, by name; None without one."""
         return {name: value for name, value in vars(self).items() if value is not None} or None
 
 

@@ -1,7 +1,8 @@
 """Views of one image at a time: the transform of a data set, as a DataLoader's workers call it.
 
-`annulus.views.recipe` draws the parameters of a batch by some 60 operations of PyTorch. For one image, each takes
-longer than what it computes. So here one call draws all random numbers, and Python makes the same parameters of them.
+`annulus.views.recipe` draws the parameters of a batch by some 60 operations of PyTorch. For one image, the call of an
+operation takes longer than its computation. So one call draws all random numbers here, and Python computes the same
+parameters from them.
 """
 
 import math
@@ -37,7 +38,7 @@ class TwoViews:
     `SimCLR.loss` takes.
 
     The views are drawn by torch's global generator, as torchvision's are: a DataLoader seeds it anew for each worker
-    and epoch, and `torch.manual_seed` fixes them. They are those of `augment` of a batch of this one image.
+    and epoch, and `torch.manual_seed` fixes them. They equal `augment` of a batch of this one image.
 
     >>> import torch
     >>> from torchvision.datasets import FakeData
@@ -48,8 +49,8 @@ class TwoViews:
     [torch.Size([4, 3, 32, 32]), torch.Size([4, 3, 32, 32])]
 
     Raises:
-        InputError: for an unknown set or one with patches, a size or count below 1; of a call, for what is no image;
-            without a crop, for an image that is smaller than the view.
+        InputError: for an unknown set or one with patches, a size or count below 1. On a call: for a value that is not
+            an image; without a crop, for an image that is smaller than the view.
     """
 
     views: ViewSet | str
@@ -75,7 +76,7 @@ class TwoViews:
 
 
 def _pixels(image: Any) -> UInt8[Tensor, "3 h w"]:
-    """The image's RGB in bytes: of a picture of Pillow, or of a tensor, which stays as it is.
+    """The image's RGB in bytes: of a picture of Pillow, or of a tensor, unchanged.
 
     Raises:
         InputError: for something else.
@@ -90,7 +91,7 @@ def _pixels(image: Any) -> UInt8[Tensor, "3 h w"]:
 
 
 def draw_one(views: ViewSet, height: int, width: int, size: int, generator: torch.Generator) -> ImageRecipe:
-    """Draws the parameters of one view: those of `draw_recipe` for a batch of one image, up to rounding."""
+    """Draws the parameters of one view; equals `draw_recipe` for a batch of one image, up to rounding."""
     crop, jitter, blur = views.crop, views.jitter, views.blur
     count = 2 + (crop is not None) * (2 * TRIES + 2) + (jitter is not None) * 9 + (blur is not None) * 2
     numbers = iter(torch.rand(count, generator=generator).tolist())

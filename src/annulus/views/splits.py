@@ -33,8 +33,8 @@ Statistics = tuple[tuple[float, ...], tuple[float, ...]]
 class ColourSplit:
     """Splits the first channel of a colour space ("lab", "ydbdr" and others) from the other two, in its own units.
 
-    An `EncoderConfig` with this split has two networks. Its mean and std are those of the three channels over the
-    training images.
+    An `EncoderConfig` with this split has two networks. Its mean and std hold the statistics of the three channels over
+    the training images.
 
     Source: Tian et al. 2019, arXiv:1906.05849, Section 3 (CMC).
 

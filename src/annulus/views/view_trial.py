@@ -15,7 +15,7 @@ NEAR = 1e-3  # tolerance around 0 and 1, for rounding
 
 
 def try_operator(operator: Operator) -> None:
-    """Tries an operator on made-up views, and an equal one not again: a study reads `params.yaml` for each run.
+    """Tries an operator on made-up views, once for equal operators: a study reads `params.yaml` for each run.
 
     If it raises InputError for views of this size, the trial ends without error.
 

@@ -21,7 +21,7 @@ class ComparedNumber(NamedTuple):
     head: float
     difference: Interval
     verdict: str
-    survives: bool = False  # Holm's correction for all numbers
+    survives: bool = False  # under Holm's correction for all numbers
 
 
 class SideComparison(NamedTuple):
@@ -64,7 +64,7 @@ def compare(base: Side, head: Side) -> SideComparison:
     """Compares the numbers that both sides have, if the numbers belong to the sides' parameters.
 
     Raises:
-        InputError: when one digest stands for two different numbers of test images.
+        InputError: when one digest belongs to two different numbers of test images.
     """
     rows, same_images = [], base.test_digest == head.test_digest
     # Pairs of a seed vary less than runs of two seeds. But a few pairs are less precise than many seeds without pairs.
@@ -87,8 +87,8 @@ def compare(base: Side, head: Side) -> SideComparison:
         difference, _ = right.minus(left, same_images)
         verdict_text = OTHER_IMAGES if other_task else _verdict(name, difference)
         rows.append(ComparedNumber(name, left.interval().mean, right.interval().mean, difference, verdict_text))
-    stand = survivors([row.difference for row in rows])
-    rows = [row._replace(survives=stands) for row, stands in zip(rows, stand, strict=True)]
+    survival = survivors([row.difference for row in rows])
+    rows = [row._replace(survives=survives) for row, survives in zip(rows, survival, strict=True)]
     keys = sorted(base.params.keys() | head.params.keys())
     values = [(key, _value(base, key), _value(head, key)) for key in keys]
     differing = [row for row in values if row[1] != row[2]]

@@ -46,9 +46,9 @@ def as_text(rows: Sequence[Mapping[str, float]], width: int, coloured: bool = Fa
         for column in range(columns):
             epoch = epochs[0] + (epochs[-1] - epochs[0]) * column / (columns - 1)
             height = (value_at(curve, epoch) - low) / ((high - low) or 1.0)
-            grid[LINES - 1 - round(height * (LINES - 1))][column] = _painted(mark, colour, coloured)
+            grid[LINES - 1 - round(height * (LINES - 1))][column] = _paint(mark, colour, coloured)
     legend = [
-        f"{_painted(mark, colour, coloured)} {name} {_number(curve[-1][1])} {unit}"
+        f"{_paint(mark, colour, coloured)} {name} {_number(curve[-1][1])} {unit}"
         for (_, name, mark, colour), curve in curves.items()
     ]
     seeds = len({row["seed"] for row in rows})
@@ -91,7 +91,7 @@ def _number(value: float) -> str:
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
-def _painted(mark: str, colour: int, coloured: bool) -> str:
+def _paint(mark: str, colour: int, coloured: bool) -> str:
     return f"\033[{colour}m{mark}\033[0m" if coloured else mark
 
 

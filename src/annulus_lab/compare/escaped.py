@@ -5,10 +5,10 @@ import re
 
 def safe(text: object) -> str:
     """Escapes text for one line of one cell: without markup and HTML."""
-    return _escaped(" ".join(str(text).split()))
+    return _escape(" ".join(str(text).split()))
 
 
-def _escaped(line: str) -> str:
+def _escape(line: str) -> str:
     line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     line = re.sub(r"([\\`*_\[\]|~#$!])", r"\\\1", line)
     # A bare address would become a link, a name after @ a message to somebody.
@@ -26,4 +26,4 @@ def ticks(text: str) -> str:
     parts = " ".join(text.split()).split("`")
     if len(parts) % 2 == 0:
         return safe(text)
-    return "".join(code(part) if place % 2 else _escaped(part) for place, part in enumerate(parts))
+    return "".join(code(part) if place % 2 else _escape(part) for place, part in enumerate(parts))

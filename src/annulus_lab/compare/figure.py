@@ -18,10 +18,10 @@ SHOWN = {"validation_nn1_percent": "nearest memory row, validation, %", "bound_n
 
 def draw(comparison: SideComparison, path: Path) -> None:
     """Writes the figure; the path's suffix selects the format."""
-    drawn = io.BytesIO()
+    buffer = io.BytesIO()
     with matplotlib.rc_context({"text.parse_math": False}):  # an experiment may be called `$x$`
-        _figure(comparison).savefig(drawn, format=path.suffix.removeprefix("."), dpi=150)
-    write_bytes(path, drawn.getvalue())
+        _figure(comparison).savefig(buffer, format=path.suffix.removeprefix("."), dpi=150)
+    write_bytes(path, buffer.getvalue())
 
 
 def _figure(comparison: SideComparison) -> Figure:

@@ -73,8 +73,8 @@ def _nearest(folder: Path, side: Side, seed: int) -> SideNeighbours:
     bank, queries = (load_features(folder / "features" / str(seed), split).layer(layer) for split in ("train", "test"))
     if len(bank) > len(train) or len(queries) > len(test):
         raise InputError(f"{side.name} has features of more images than it has; run `dvc repro` there")
-    chosen = spread_queries(test.labels[: len(queries)], seed, "test")
-    return SideNeighbours(train, test, chosen, search(bank, queries[chosen], min(SHOWN, len(bank)))[1])
+    query_rows = spread_queries(test.labels[: len(queries)], seed, "test")
+    return SideNeighbours(train, test, query_rows, search(bank, queries[query_rows], min(SHOWN, len(bank)))[1])
 
 
 def _tile(images: ImageSet, row: int, label: int, both: bool) -> Image.Image:

@@ -32,22 +32,25 @@ def outputs(root: Path, name: str) -> Iterator[Path]:
         yield root / "data/main"
         return
     files = side_files(root, name)
-    cache = _cache(root)
+    cache = _cache_folder(root)
     with TemporaryDirectory(prefix="annulus-") as folder:
         for stage, output in (("prepare", "images"), ("embed", "features")):
-            for path, stored in _listed(cache, files, stage, f"data/main/{output}"):
+            for path, stored in _cached_files(cache, files, stage, f"data/main/{output}"):
                 link = Path(folder, output, path)
                 link.parent.mkdir(parents=True, exist_ok=True)
                 link.symlink_to(stored)
         yield Path(folder)
 
 
-def _listed(cache: Path, files: RevisionFiles, stage: str, output: str) -> list[tuple[str, Path]]:
+def _cached_files(cache: Path, files: RevisionFiles, stage: str, output: str) -> list[tuple[str, Path]]:
     """Files of a stage's output folder: their paths in it, and the cache's files with their content."""
     try:
         outs = lock_stages(files.content("dvc.lock"))[stage]["outs"]
         digest = next(out["md5"] for out in outs if out["path"] == output)
-        entries = [(entry["relpath"], _at(cache, entry["md5"])) for entry in json.loads(read_text(_at(cache, digest)))]
+        entries = [
+            (entry["relpath"], _cache_file(cache, entry["md5"]))
+            for entry in json.loads(read_text(_cache_file(cache, digest)))
+        ]
         if any(Path(path).is_absolute() or ".." in Path(path).parts for path, _ in entries):
             raise ValueError("a path leads out of the folder")
     except FileNotFoundError:
@@ -62,18 +65,18 @@ def _listed(cache: Path, files: RevisionFiles, stage: str, output: str) -> list[
     return entries
 
 
-def _at(cache: Path, digest: str) -> Path:
+def _cache_file(cache: Path, digest: str) -> Path:
     return cache / "files" / "md5" / digest[:2] / digest[2:]
 
 
-def _cache(root: Path) -> Path:
-    """DVC's cache folder; asks DVC, since a setting may have moved it."""
+def _cache_folder(root: Path) -> Path:
+    """DVC's cache folder, from `dvc cache dir`, since a setting may have moved it."""
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-m", "dvc", "cache", "dir"], cwd=root, capture_output=True, text=True, timeout=60
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise InputError(f"cannot ask DVC for its cache in {root}: {error}") from error
-    if done.returncode:
-        raise InputError(f"cannot ask DVC for its cache in {root}: {' '.join(done.stderr.split())[:300]}")
-    return Path(root, done.stdout.strip())
+    if process.returncode:
+        raise InputError(f"cannot ask DVC for its cache in {root}: {' '.join(process.stderr.split())[:300]}")
+    return Path(root, process.stdout.strip())

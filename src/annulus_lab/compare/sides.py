@@ -43,7 +43,7 @@ def repository(folder: Path) -> Path:
     """Repository of a folder: the folder itself or the nearest one above that has .dvc.
 
     Raises:
-        InputError: when there is none.
+        InputError: when no such folder exists.
     """
     for place in (folder.resolve(), *folder.resolve().parents):
         if (place / ".dvc").is_dir():
@@ -55,7 +55,7 @@ def side_files(root: Path, name: str) -> RevisionFiles:
     """Files of a side that a comparison reads.
 
     Raises:
-        InputError: when there is no such revision or experiment.
+        InputError: when the revision or experiment does not exist.
     """
     return workspace(root) if name == WORKSPACE else revision(root, name, READ)
 
@@ -64,17 +64,17 @@ def read_side(root: Path, name: str) -> Side:
     """Reads a side of the repository at `root`.
 
     Raises:
-        InputError: when there is no such revision or experiment, or it lacks the main line's numbers by seed.
+        InputError: when the revision or experiment does not exist, or lacks the main line's numbers by seed.
     """
     files = side_files(root, name)
     try:
         params = flat(read_yaml(files, "params.yaml"))
-        stages = {stage: _read(files, f"{stage}.json", _by_seed) for stage in STAGES}
+        stages = {stage: _read(files, f"{stage}.json", _parse_by_seed) for stage in STAGES}
         right = {stage: _read(files, f"{stage}_right.json", parse_right) for stage in RIGHT}
-        processors = _read(files, "pretrain.json", _processors)
-        digest, classes = _read(files, "prepare.json", _prepared)
-        curves = _read(files, "pretrain_history.csv", _curves)
-        why = stale(files)
+        processors = _read(files, "pretrain.json", _parse_processors)
+        digest, classes = _read(files, "prepare.json", _parse_prepared)
+        curves = _read(files, "pretrain_history.csv", _parse_curves)
+        reasons = stale(files)
     except LookupError as error:
         raise InputError(
             f"{files.name} has no numbers of the main line by seed ({error.args[0]}); run `dvc repro` there"
@@ -82,7 +82,7 @@ def read_side(root: Path, name: str) -> Side:
     seeds = sorted({int(seed) for by_seed in stages.values() for seed in by_seed})
     try:
         return Side(
-            files.name, params, headline_numbers(stages, right, seeds), processors, digest, classes, curves, why
+            files.name, params, headline_numbers(stages, right, seeds), processors, digest, classes, curves, reasons
         )
     except InputError as error:
         raise InputError(f"{files.name}: {error}") from error
@@ -95,7 +95,7 @@ def read_curves(files: RevisionFiles) -> list[dict[str, float]]:
         InputError: when the file is missing, or holds no curves.
     """
     try:
-        return _read(files, "pretrain_history.csv", _curves)
+        return _read(files, "pretrain_history.csv", _parse_curves)
     except LookupError as error:
         raise InputError(f"{files.name} has no learning curve ({error.args[0]}); run `dvc repro` there") from error
 
@@ -112,7 +112,7 @@ def _read(files: RevisionFiles, name: str, parse: Callable[[str], Parsed]) -> Pa
         ) from error
 
 
-def _by_seed(text: str) -> dict[str, dict[str, Any]]:
+def _parse_by_seed(text: str) -> dict[str, dict[str, Any]]:
     content = parse_json(text)
     if not (isinstance(content, dict) and content and all(isinstance(numbers, dict) for numbers in content.values())):
         raise ValueError('no numbers by seed, as {"0": {...}}')
@@ -121,11 +121,11 @@ def _by_seed(text: str) -> dict[str, dict[str, Any]]:
     return content
 
 
-def _processors(text: str) -> tuple[str, ...]:
-    return tuple(sorted({_text(numbers, "processor") for numbers in _by_seed(text).values()}))
+def _parse_processors(text: str) -> tuple[str, ...]:
+    return tuple(sorted({_text(numbers, "processor") for numbers in _parse_by_seed(text).values()}))
 
 
-def _prepared(text: str) -> tuple[str, float]:
+def _parse_prepared(text: str) -> tuple[str, float]:
     content = parse_json(text)
     return _text(content, "test_digest"), finite(content.get("classes"), "classes")
 
@@ -137,7 +137,7 @@ def _text(content: Any, name: str) -> str:
     return value
 
 
-def _curves(text: str) -> list[dict[str, float]]:
+def _parse_curves(text: str) -> list[dict[str, float]]:
     rows = parse_numbers(text)
     if not all({"seed", "epoch"} <= row.keys() for row in rows):
         raise ValueError("a row has no seed or no epoch")

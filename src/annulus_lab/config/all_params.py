@@ -154,12 +154,12 @@ class AllParams(Params):
         Raises:
             InputError: when one of them fails, with the choices.
         """
-        neighbours, drawn = self.get("neighbour_sets.${neighbours}"), self.get("methods.${method}").negatives
+        neighbours, negatives = self.get("neighbour_sets.${neighbours}"), self.get("methods.${method}").negatives
         chosen = (
             self.get("samplers.${sampler}"),
             None if isinstance(neighbours, NoNeighbours) else neighbours,
             self.get("bounds.${bound}"),
-            self.get("scales.${scale}.pretrain").negatives if drawn == "sampled" else "all",
+            self.get("scales.${scale}.pretrain").negatives if negatives == "sampled" else "all",
         )
         # The rows of a study share a few choices. Some sections have a list, and so no hash.
         if (trial := (*map(type, chosen), repr(chosen))) in _passed:
@@ -167,6 +167,6 @@ class AllParams(Params):
         try:
             ContrastConfig(*chosen)
         except InputError as error:
-            choices = f"sampler: {self.sampler}, bound: {self.bound}, methods.{self.method}.negatives: {drawn}"
+            choices = f"sampler: {self.sampler}, bound: {self.bound}, methods.{self.method}.negatives: {negatives}"
             raise InputError(f"{choices}: {error}") from None
         _passed.add(trial)

@@ -14,13 +14,15 @@ from annulus.settings import Section
 from annulus.views.settings import ByName
 
 Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
-Seeds = Annotated[list[Seed], Field(min_length=1, max_length=1000), AfterValidator(lambda seeds: _different(seeds))]
+Seeds = Annotated[
+    list[Seed], Field(min_length=1, max_length=1000), AfterValidator(lambda seeds: _check_different(seeds))
+]
 # Names become files and words of a shell's command. The first has no dot, which would look like a deeper key.
-Name = Annotated[str, AfterValidator(lambda name: _fits(name, r"[\w-]+", "letters, digits, _ and -"))]
+Name = Annotated[str, AfterValidator(lambda name: _check_name(name, r"[\w-]+", "letters, digits, _ and -"))]
 RowName = Annotated[
     str,
     AfterValidator(
-        lambda name: _fits(name, r"\w([\w +().,-]*[\w+().,-])?", "letters, digits, spaces, _ + - . , ( and )")
+        lambda name: _check_name(name, r"\w([\w +().,-]*[\w+().,-])?", "letters, digits, spaces, _ + - . , ( and )")
     ),
 ]
 Names = Annotated[list[str], Field(min_length=1), AfterValidator(lambda names: each_once(names) or names)]
@@ -32,7 +34,7 @@ class Params(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
-def _different(seeds: list[int]) -> list[int]:
+def _check_different(seeds: list[int]) -> list[int]:
     if len(set(seeds)) < len(seeds):
         raise ValueError(f"{seeds} names a seed twice, which would be one run, not two")
     return seeds
@@ -52,7 +54,7 @@ def each_once(values: list[Any]) -> None:
 LONGEST_NAME = 80  # letters, so that a file's name holds it
 
 
-def _fits(name: str, pattern: str, expected: str) -> str:
+def _check_name(name: str, pattern: str, expected: str) -> str:
     if len(name) > LONGEST_NAME or not re.fullmatch(pattern, name):
         raise ValueError(f"{reprlib.repr(name)} is not a name; take {expected}, at most {LONGEST_NAME} in all")
     return name
@@ -70,8 +72,8 @@ def kinds(section: type[Params] | type[Section] | ByName) -> dict[str, Any]:
 
 def choice_section(name: str, sections: Mapping[str, type[Section]]) -> type[Params]:
     """Section class with one section for each key; a selector chooses among them."""
-    described = {key.replace("-", "_"): (kind, Field(alias=key)) for key, kind in sections.items()}
-    return create_model(name, __base__=Params, **described)
+    definitions = {key.replace("-", "_"): (kind, Field(alias=key)) for key, kind in sections.items()}
+    return create_model(name, __base__=Params, **definitions)
 
 
 def section_keys(section: Params | Mapping[str, Any]) -> list[str]:

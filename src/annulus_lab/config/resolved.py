@@ -20,7 +20,7 @@ from annulus_lab.config.params import filled, kinds, misfit, plain
 
 SELECTORS = ["dataset", "method", "split", "bound", "sampler", "anneal", "neighbours"]
 SELECTORS += ["views", "backbone", "schedule", "scale"]
-FIELDS = {  # of a TrainingRun, under dvc.yaml's names; its seed comes beside these
+FIELDS = {  # fields of a TrainingRun and their names in dvc.yaml; the seed is separate
     "view_size": "datasets.${dataset}.view_size",
     "method": "methods.${method}",
     "split": "splits.${split}",
@@ -42,8 +42,8 @@ IMAGES = ["seeds", "dataset", "datasets.${dataset}", "scales.${scale}.prepare"]
 
 def build_run(params: Mapping[str, Any], seed: int, learned: LearnedSplit | None = None) -> TrainingRun:
     """Builds a run from values under the names of `PRETRAIN`; a learned split replaces the settings' split."""
-    chosen = {field: params[name] for field, name in FIELDS.items()}
-    return TrainingRun(seed=seed, **chosen | {"split": learned or parse_split(chosen["split"].described)})
+    run_fields = {field: params[name] for field, name in FIELDS.items()}
+    return TrainingRun(seed=seed, **run_fields | {"split": learned or parse_split(run_fields["split"].described)})
 
 
 def chosen_classes(settings: Any) -> set[type]:
@@ -110,4 +110,4 @@ def _kind_and_value(tree: Mapping[str, Any], name: str) -> tuple[Any, Any]:
 
 def _kind(model: Any, key: str) -> Any:
     """Type of a key of a section."""
-    return kinds(model)[key] if isinstance(model, type) else get_args(model)[1]  # of a dict
+    return kinds(model)[key] if isinstance(model, type) else get_args(model)[1]  # a dict's values

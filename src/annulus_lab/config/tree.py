@@ -30,7 +30,7 @@ class _Rules:
         return node
 
     def construct_yaml_int(self, node: yaml.Node) -> int:
-        """Whole number, refused where YAML 1.1 (PyYAML) and 1.2 (DVC) read it by different bases."""
+        """Parses a whole number; refuses one that YAML 1.1 (PyYAML) and 1.2 (DVC) read in different bases."""
         if re.fullmatch(r"[-+]?(0[\d_]+|[\d_]+(:[\d_]+)+)", node.value):
             fault = f"{abridge(node.value)} in line {node.start_mark.line + 1} is not the same to YAML 1.1 and 1.2"
             raise yaml.YAMLError(f"{fault}; write it in decimal without leading zeros, or quote it")
@@ -92,7 +92,7 @@ def parse_tree(text: str, source: str) -> dict[str, Any]:
         InputError: when the text is not YAML with keys and values.
     """
     try:
-        tree = copy.deepcopy(_loaded(text))
+        tree = copy.deepcopy(_load(text))
     except yaml.YAMLError as error:
         raise InputError(f"{source} is not YAML: {' '.join(str(error).split())}") from error
     except RecursionError:
@@ -105,9 +105,9 @@ def parse_tree(text: str, source: str) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=64)
-def _loaded(text: str) -> Any:
+def _load(text: str) -> Any:
     """Content of YAML text, kept: a study, its presets and its report read the same files several times."""
-    if "\t" not in text:  # libyaml accepts tabs where PyYAML and DVC refuse them
+    if "\t" not in text:  # libyaml accepts tabs that PyYAML and DVC refuse
         try:
             return yaml.load(text, _QuickLoader)
         except yaml.YAMLError:

@@ -70,27 +70,27 @@ class StageInputs:
         DVC filled in `samplers.${sampler}` with that value.
         """
         with suppress(LookupError, TypeError, AttributeError):
-            checked = read_yaml(workspace(Path()), "dvc.lock")["stages"]["check"]["params"][self.params.name]
+            locked_params = read_yaml(workspace(Path()), "dvc.lock")["stages"]["check"]["params"][self.params.name]
             sections = " ".join(self.reads or ())
             for name in SELECTORS:
-                if f"${{{name}}}" in sections and self.tree.get(name) != checked[name]:
+                if f"${{{name}}}" in sections and self.tree.get(name) != locked_params[name]:
                     raise InputError(
                         f"{self.params.name} was edited while DVC ran: {name} is {self.tree.get(name)!r}, and the run "
-                        f"began with {checked[name]!r}; run `dvc repro` again"
+                        f"began with {locked_params[name]!r}; run `dvc repro` again"
                     )
 
     def refuse_edits(self) -> None:
         """Raises InputError, with the names, if the stage's parameters or code have changed meanwhile."""
-        edited = []
+        edits = []
         if self.reads is not None:
             before, now = (_values(tree, self.keys) for tree in (self.tree, read_tree(self.params)))
             changed = sorted(key for key in before.keys() | now.keys() if before.get(key) != now.get(key))
-            edited += [f"{key} ({_as_json(before, key)} -> {_as_json(now, key)})" for key in changed]
-        edited += sorted(os.path.relpath(file) for file in self._edited_files())
-        if edited:
-            more = f" and {len(edited) - MOST_NAMED} more" if len(edited) > MOST_NAMED else ""
+            edits += [f"{key} ({_as_json(before, key)} -> {_as_json(now, key)})" for key in changed]
+        edits += sorted(os.path.relpath(file) for file in self._edited_files())
+        if edits:
+            more = f" and {len(edits) - MOST_NAMED} more" if len(edits) > MOST_NAMED else ""
             raise InputError(
-                f"edited while this stage ran: {', '.join(edited[:MOST_NAMED])}{more}; dvc.lock would name the edit "
+                f"edited while this stage ran: {', '.join(edits[:MOST_NAMED])}{more}; dvc.lock would name the edit "
                 "beside the old numbers. `dvc repro` runs the stage as it is now; if you undo the edit, no training is "
                 "repeated"
             )
@@ -102,10 +102,10 @@ class StageInputs:
         if not edited:
             return edited
         try:
-            reached = {file for file in imported_files(self.script) if file == self.script or computes(file)}
+            dependencies = {file for file in imported_files(self.script) if file == self.script or computes(file)}
         except SyntaxError:
             return edited
-        parts = {part for file in reached for part in (file, *map(file.with_suffix, COMPILED))}
+        parts = {part for file in dependencies for part in (file, *map(file.with_suffix, COMPILED))}
         return edited & {*parts, self.params}
 
     def _files(self) -> dict[Path, bytes]:

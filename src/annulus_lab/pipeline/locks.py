@@ -45,9 +45,9 @@ def main(argv: Sequence[str] | None = None) -> None:
             if keep:
                 for stage in changed:
                     _keep(stage)
-                for stage in changed:  # all, or none where one is refused
+                for stage in changed:  # all; none if one is refused
                     stage.dump(update_pipeline=False)
-        print(f"{folder / 'dvc.lock'}: {len(stages)} stages, {_named(changed, keep)}", flush=True)
+        print(f"{folder / 'dvc.lock'}: {len(stages)} stages, {_describe(changed, keep)}", flush=True)
         again = again or bool(changed and not keep)
     if again:
         raise SystemExit(
@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         )
 
 
-def _named(changed: Sequence[Stage], keep: bool) -> str:
+def _describe(changed: Sequence[Stage], keep: bool) -> str:
     if not changed:
         return "as the code, the parameters and metrics/"
     more = f" and {len(changed) - MOST_NAMED} more" if len(changed) > MOST_NAMED else ""
@@ -65,19 +65,19 @@ def _named(changed: Sequence[Stage], keep: bool) -> str:
 
 
 def _edited_parameters(folder: Path, first: str) -> list[str]:
-    """Each params.yaml that a project's first stage reads and that has other values than the last commit's lock.
+    """Files params.yaml of a project's first stage whose values differ from the last commit's lock.
 
-    Further keys are no edit: a new sampler has a section, and no run chose it.
+    Additional keys do not count as an edit: no run chose the section of a new sampler.
     """
     place = f"{folder.as_posix()}/dvc.lock"
     if not git(Path(), "ls-tree", "HEAD", "--", place):
         return []
     lock = parse_yaml(git(Path(), "show", f"HEAD:{place.removeprefix('./')}").decode(), place)
-    read = {dep["path"]: dep["md5"] for dep in lock["stages"][first]["deps"] if dep["path"].endswith("params.yaml")}
-    return [str(folder / path) for path, digest in read.items() if not _has_values_of(folder / path, digest)]
+    digests = {dep["path"]: dep["md5"] for dep in lock["stages"][first]["deps"] if dep["path"].endswith("params.yaml")}
+    return [str(folder / path) for path, digest in digests.items() if not _has_committed_values(folder / path, digest)]
 
 
-def _has_values_of(path: Path, digest: str) -> bool:
+def _has_committed_values(path: Path, digest: str) -> bool:
     """Returns True if the file has each value that its committed version with this MD5 had."""
     if hashlib.md5(path.read_bytes()).hexdigest() == digest:
         return True
@@ -93,11 +93,11 @@ def _has_values_of(path: Path, digest: str) -> bool:
 def _keep(stage: Stage) -> None:
     """Writes the present command, code and settings into a stage's lock; its outputs and missing inputs stay."""
     before = {out.def_path: out.hash_info for out in stage.outs}
-    edited = [str(dep) for dep in stage.deps if isinstance(dep, ParamsDependency) and dep.status()]
+    edits = [str(dep) for dep in stage.deps if isinstance(dep, ParamsDependency) and dep.status()]
     stage.save(allow_missing=True, run_cache=False)
-    edited += [out.def_path for out in stage.outs if out.hash_info != before[out.def_path]]
-    if edited:
-        raise SystemExit(f"ERROR: {stage.addressing}: {', '.join(edited)} was edited too; KEEP=yes is for code alone")
+    edits += [out.def_path for out in stage.outs if out.hash_info != before[out.def_path]]
+    if edits:
+        raise SystemExit(f"ERROR: {stage.addressing}: {', '.join(edits)} was edited too; KEEP=yes is for code alone")
 
 
 if __name__ == "__main__":

@@ -17,10 +17,10 @@ ENCODERS = "data/main/encoders"
 
 
 def send_artifacts(client: "MlflowClient", experiment: str, root: Path = Path()) -> None:
-    """Adds the files to the runs of the workspace's variant, which was sent before.
+    """Adds the files to the runs of the workspace's variant; the runs must exist.
 
     Raises:
-        InputError: where the encoders are missing or of another run.
+        InputError: when the encoders are missing or belong to another run.
     """
     root = root.absolute()
     digest = workspace_digest(root)
@@ -38,22 +38,22 @@ def send_artifacts(client: "MlflowClient", experiment: str, root: Path = Path())
 
 
 def _annulus(root: Path, *words: str) -> str:
-    """Runs a command in a process of its own, since what it imports stands above this package; what it printed.
+    """Runs a command of `annulus` in a separate process, since it imports later rooms; returns its output.
 
     Raises:
-        InputError: with the command's own sentence.
+        InputError: when the command fails, with its own sentence.
     """
-    done = subprocess.run([sys.executable, "-m", "annulus", *words], cwd=root, capture_output=True, text=True)
-    if done.returncode:
-        raise InputError(done.stderr.strip().removeprefix("ERROR: "))
-    return done.stdout
+    process = subprocess.run([sys.executable, "-m", "annulus", *words], cwd=root, capture_output=True, text=True)
+    if process.returncode:
+        raise InputError(process.stderr.strip().removeprefix("ERROR: "))
+    return process.stdout
 
 
 def _run(client: "MlflowClient", experiment: str, digest: str) -> str:
     """Id of the run with a digest.
 
     Raises:
-        InputError: where it was deleted.
+        InputError: when it was deleted.
     """
     runs = client.search_runs([experiment], f"tags.`annulus.digest` = '{digest}'", max_results=1)
     if not runs:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # as when sending alone
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # as in mlflow_send
 
 from annulus.errors import InputError
 from annulus_lab.pipeline.mlflow_send import destination, redacted_text, send
@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=5000)
     port = parser.parse_args(argv).port
-    logging.disable()  # as when sending alone
+    logging.disable()  # as in mlflow_send
     try:
         if destination().startswith("http"):
             print(f"MLflow: {redacted_text(destination()).rstrip('/')}/{send(studies=True)}")

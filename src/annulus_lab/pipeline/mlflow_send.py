@@ -85,14 +85,14 @@ def send(studies: bool = False, artifacts: bool = False) -> str:
     main = os.environ.get("MLFLOW_EXPERIMENT_NAME", "annulus")
     results = {main: main_variants} | {f"{main}/{study}": rows for study, rows in study_variants.items()}
     try:
-        with _locked():
-            with _within(SERVER_SECONDS):
+        with _lock():
+            with _time_limit(SERVER_SECONDS):
                 client = _client()
                 page = _experiment(client, main, TAGS)
-            sent = 0
+            new_runs = 0
             for name, rows in results.items():
-                with suppress(_Deleted):  # a study's experiment stays deleted, as runs do
-                    sent += _keep_all(client, name, rows)
+                with suppress(_DeletedError):  # a study's experiment stays deleted, as runs do
+                    new_runs += _record_all(client, name, rows)
             if artifacts:
                 send_artifacts(client, page)
     except Exception as error:  # of many kinds, by destination
@@ -105,11 +105,11 @@ def send(studies: bool = False, artifacts: bool = False) -> str:
         ) from error
     for fault in faults + more:
         print(f"not in MLflow: {fault}", file=sys.stderr)
-    print(f"MLflow at {redacted_text(destination())}: {sent} new, {sum(map(len, results.values()))} in all")
+    print(f"MLflow at {redacted_text(destination())}: {new_runs} new, {sum(map(len, results.values()))} in all")
     return PAGE.format(page)
 
 
-class _Deleted(InputError):
+class _DeletedError(InputError):
     """Error: the experiment was deleted in MLflow."""
 
 
@@ -118,17 +118,17 @@ class _Late(BaseException):
 
 
 @contextmanager
-def _within(seconds: int) -> Iterator[None]:
+def _time_limit(seconds: int) -> Iterator[None]:
     """Limits the time of a server; a request's own limit starts again with every byte.
 
     Raises:
         InputError: when the time is over.
     """
 
-    def late(*_: object) -> NoReturn:
+    def raise_late(*_: object) -> NoReturn:
         raise _Late
 
-    before = signal.signal(signal.SIGALRM, late)
+    handler = signal.signal(signal.SIGALRM, raise_late)
     signal.setitimer(signal.ITIMER_REAL, 0 if destination().startswith("sqlite:") else seconds, 1)
     try:
         yield
@@ -136,11 +136,11 @@ def _within(seconds: int) -> Iterator[None]:
         raise InputError(f"no answer in {seconds} s") from None
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGALRM, handler)
 
 
 @contextmanager
-def _locked() -> Iterator[None]:
+def _lock() -> Iterator[None]:
     Path(".annulus").mkdir(exist_ok=True)
     with Path(".annulus/mlflow.lock").open("a", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -156,12 +156,12 @@ def _client() -> MlflowClient:
                 raise InputError(f"there is no folder {database.parent} for {database.name}; make it")
             # A temporary name: a killed sender would leave a store that nobody can open. In the same folder: a store
             # that several checkouts share may be on another disk.
-            aside = database.with_name(f"{database.name}.{os.getpid()}")
-            MlflowClient(f"sqlite:///{aside}").search_experiments(max_results=1)
+            temporary = database.with_name(f"{database.name}.{os.getpid()}")
+            MlflowClient(f"sqlite:///{temporary}").search_experiments(max_results=1)
             if database.exists():  # another checkout has made it meanwhile
-                aside.unlink()
+                temporary.unlink()
             else:
-                aside.replace(database)
+                temporary.replace(database)
         try:  # MLflow tries for minutes to open a file that is not a database
             check_regular(database)
             with closing(sqlite3.connect(database, timeout=30)) as connection:
@@ -200,11 +200,11 @@ def _experiment(client: MlflowClient, name: str, tags: Mapping[str, str]) -> str
     """Id of the experiment; creates a missing one.
 
     Raises:
-        _Deleted: when the experiment was deleted, with the ways out.
+        _DeletedError: when the experiment was deleted, with the ways out.
     """
     known = client.get_experiment_by_name(name)
     if known is not None and known.lifecycle_stage == "deleted":
-        raise _Deleted(
+        raise _DeletedError(
             f"its experiment {name!r} was deleted: `mlflow experiments restore -x {known.experiment_id}` brings it "
             "back, MLFLOW_EXPERIMENT_NAME names another one"
         )
@@ -217,9 +217,9 @@ def _experiment(client: MlflowClient, name: str, tags: Mapping[str, str]) -> str
     return experiment_id
 
 
-def _keep_all(client: MlflowClient, name: str, rows: Sequence[Variant]) -> int:
+def _record_all(client: MlflowClient, name: str, rows: Sequence[Variant]) -> int:
     """Records an experiment's variants as runs; returns the number of new runs."""
-    with _within(RUN_SECONDS):
+    with _time_limit(RUN_SECONDS):
         experiment, known, token = _experiment(client, name, KIND), {}, None
         while token != "":  # the first run of each digest wins; a search for each digest would take seconds
             page = client.search_runs([experiment], "", ViewType.ALL, PAGE_RUNS, ["start_time ASC"], token)
@@ -227,15 +227,15 @@ def _keep_all(client: MlflowClient, name: str, rows: Sequence[Variant]) -> int:
             token = page.token or ""
     if (missing := sum(row.digest not in known for row in rows)) >= MANY:
         print(f"MLflow: {missing} rows of results to record in {name!r}", file=sys.stderr)
-    sent = 0
+    new_runs = 0
     for row in rows:
-        with _within(RUN_SECONDS):
-            sent += _keep(client, experiment, known, row)
-    return sent
+        with _time_limit(RUN_SECONDS):
+            new_runs += _record(client, experiment, known, row)
+    return new_runs
 
 
-def _keep(client: MlflowClient, experiment: str, known: Mapping[str, Run], variant: Variant) -> bool:
-    """Records a variant's runs, or completes those of an earlier try; returns True if one was missing.
+def _record(client: MlflowClient, experiment: str, known: Mapping[str, Run], variant: Variant) -> bool:
+    """Records a variant's runs, or completes an earlier try; returns True if one was missing.
 
     The variant's own run comes after the seeds' runs.
     """
@@ -249,8 +249,8 @@ def _keep(client: MlflowClient, experiment: str, known: Mapping[str, Run], varia
     def get_or_create(name: str, digest: str, numbers: Mapping[str, Number], **more: str) -> Run:
         run_tags = tags | {_name(key): text[:VALUE_LIMIT] for key, text in numbers.items() if isinstance(text, str)}
         run_tags = {tag: text for tag, text in run_tags.items() if text} | more | {"annulus.digest": digest}
-        started = round((variant.modified - variant.seconds) * 1000)
-        return known.get(digest) or client.create_run(experiment, started, run_tags, name)
+        start_time = round((variant.modified - variant.seconds) * 1000)
+        return known.get(digest) or client.create_run(experiment, start_time, run_tags, name)
 
     run = get_or_create(variant.name, variant.digest, variant.numbers)
     if run.info.status == "FINISHED" or run.info.lifecycle_stage == "deleted":
@@ -268,7 +268,7 @@ def _keep(client: MlflowClient, experiment: str, known: Mapping[str, Run], varia
 
 
 def _source(variant: Variant) -> str:
-    """The DVC project whose stages made the numbers."""
+    """Path of the dvc.yaml whose stages made the numbers."""
     folder = Path(variant.params.get("file", "")).parts
     return f"stages/{folder[1]}/dvc.yaml" if folder[:1] == ("stages",) else "dvc.yaml"
 
@@ -299,15 +299,15 @@ def _log(
 
     `milliseconds`: the duration that MLflow shows.
     """
-    started, last = run.info.start_time, max((epoch for curve in curves.values() for epoch, _ in curve), default=0)
-    metrics = [Metric(_name(name), x, started, epoch) for name, curve in curves.items() for epoch, x in curve]
+    start_time, last = run.info.start_time, max((epoch for curve in curves.values() for epoch, _ in curve), default=0)
+    metrics = [Metric(_name(name), x, start_time, epoch) for name, curve in curves.items() for epoch, x in curve]
     # One millisecond after a curve's last point, so that the table shows the number.
-    metrics += [Metric(_name(name), x, started + 1, last) for name, x in numbers.items() if not isinstance(x, str)]
+    metrics += [Metric(_name(name), x, start_time + 1, last) for name, x in numbers.items() if not isinstance(x, str)]
     run_params = [Param(_name(name), value[:VALUE_LIMIT]) for name, value in params.items()]
     for at in range(max(len(run_params) // 100, len(metrics) // 900) + 1):  # MLflow's limits of one request
         part = metrics[900 * at : 900 * at + 900], run_params[100 * at : 100 * at + 100]
         client.log_batch(run.info.run_id, *part)
-    client.set_terminated(run.info.run_id, "FINISHED", started + max(milliseconds, 1))
+    client.set_terminated(run.info.run_id, "FINISHED", start_time + max(milliseconds, 1))
 
 
 def _name(name: str) -> str:

@@ -55,22 +55,22 @@ Mark = tuple[int, int, str | None]  # inode, time of the last write, SHA-256
 def marks(paths: Sequence[Path]) -> dict[Path, Mark]:
     """Marks of the metrics files among `paths` in the working directory; a write changes a file's mark.
 
-    No clock decides: that of a file system may be behind this machine's. A file that is written whole is another inode,
-    so the same numbers written again change the mark too.
+    Marks do not use this machine's clock, since a file system's clock may be behind it. A file that is written whole is
+    another inode, so the same numbers written again change the mark too.
     """
     by_path = {}
     for path in paths:
         if path.suffix in (".json", ".csv") and path.resolve().is_relative_to(Path.cwd()) and path.is_file():
-            about = path.stat()
-            by_path[path] = about.st_ino, about.st_mtime_ns, _sha256(path)
+            status = path.stat()
+            by_path[path] = status.st_ino, status.st_mtime_ns, _sha256(path)
     return by_path
 
 
 def record(main: Callable[..., Any], paths: Sequence[Path], before: Mapping[Path, Mark]) -> None:
     """Records machine and time of the running stage; any failure is one warning.
 
-    The record names the metrics files among `paths` that the stage wrote in the working directory, whose mark was not
-    that of `before` the stage. A script that is run by hand and wrote none of them there is not recorded.
+    The record names the metrics files among `paths` in the working directory whose marks differ from `before`: the
+    stage wrote them. A script that is run by hand is recorded only if it wrote such a file.
     """
     by_dvc, place = os.environ.get("DVC_STAGE"), project()
     name = by_dvc if by_dvc is None or place == Path() else f"{place}/dvc.yaml:{by_dvc}"
@@ -78,8 +78,8 @@ def record(main: Callable[..., Any], paths: Sequence[Path], before: Mapping[Path
     if name is None:
         return
     try:
-        written = {path.resolve(): mark for path, mark in marks(paths).items() if before.get(path) != mark}
-        if not (by_dvc or written):
+        outputs = {path.resolve(): mark for path, mark in marks(paths).items() if before.get(path) != mark}
+        if not (by_dvc or outputs):
             return
         run = StageRecord(
             stage=name,
@@ -91,7 +91,7 @@ def record(main: Callable[..., Any], paths: Sequence[Path], before: Mapping[Path
             torch=getattr(sys.modules.get("torch"), "__version__", None),
             commit=git("rev-parse", "--verify", "-q", "HEAD"),
             experiment=os.environ.get("DVC_EXP_NAME"),
-            files={(place / path.relative_to(Path.cwd())).as_posix(): digest for path, (*_, digest) in written.items()},
+            files={(place / path.relative_to(Path.cwd())).as_posix(): digest for path, (*_, digest) in outputs.items()},
         )
         record = _folder(main_checkout()) / f"{quote(name, safe='@+ ()')}.json"
         write_text(record, json.dumps(asdict(run), indent=2, sort_keys=True) + "\n")
@@ -104,7 +104,7 @@ def stage_records(root: Path) -> list[StageRecord]:
     records = []
     for path in sorted(_folder(root).glob("*.json")):
         try:
-            records.append(_checked(StageRecord(**json.loads(read_text(path)))))
+            records.append(_check_types(StageRecord(**json.loads(read_text(path)))))
         except (OSError, TypeError, ValueError, RecursionError):  # a broken disk, other fields, or not JSON
             log.warning("WARNING: %s is not a record of a run; it is left out", path)
     return records
@@ -138,7 +138,7 @@ def _gpus() -> list[str]:
     return [torch.cuda.get_device_name(device) for device in range(torch.cuda.device_count())]
 
 
-def _checked(run: StageRecord) -> StageRecord:
+def _check_types(run: StageRecord) -> StageRecord:
     for name, kind in [("stage", str), ("started", int | float), ("seconds", int | float), ("files", dict)]:
         if not isinstance(getattr(run, name), kind):
             raise ValueError(f"{name} is {getattr(run, name)!r}")

@@ -42,9 +42,9 @@ def _encodings(secrets: set[str]) -> set[str]:
 
 
 def _after_user(match: re.Match[str]) -> str:
-    """A word without what stands before its last @, except an address's scheme.
+    """Removes the part of a word before its last @; an address keeps its scheme.
 
-    A pattern that looks for the @ itself takes quadratic time on a server's long word without one.
+    A pattern that searches for the @ itself takes quadratic time on a server's long word without one.
     """
     before, at, after = match[0].rpartition("@")
     if not at:

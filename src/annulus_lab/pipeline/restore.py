@@ -21,9 +21,9 @@ RUN_OUTPUTS = re.compile(
 DVCS_NOTES = ":(glob)**/.dvc/tmp/repro.dat"
 RUNS = re.compile(r"\S*dvc( .*)? (repro|exp\w* run)( |$)")
 DVCS_COMMIT = "dvc: commit experiment"
-# Refs in refs/exps/exec during a run. DVC reads the first one as HEAD where it exists.
+# Refs in refs/exps/exec during a run. If the first one exists, DVC reads it as HEAD.
 RUN_REFS = ("EXEC_BASELINE", "EXEC_MERGE", "EXEC_BRANCH")
-EXPERIMENT_HEAD = "refs/exps/exec/EXEC_HEAD"  # where DVC detached HEAD; it stays
+EXPERIMENT_HEAD = "refs/exps/exec/EXEC_HEAD"  # the commit at which DVC detached HEAD; the ref stays
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -47,46 +47,46 @@ def restore(root: Path) -> list[str]:
         )
     git(root, "rev-parse", "--verify", "HEAD")  # raises InputError outside of a repository
     _refuse_in_a_merge(root)
-    done = []
+    steps = []
     if locks := _dead_locks(root):
         for lock in locks:
             lock.unlink()
-        done.append(f"removed: {', '.join(lock.name for lock in locks)}, left in git's folder by the killed run")
-    for lock in _cut_off(root):
+        steps.append(f"removed: {', '.join(lock.name for lock in locks)}, left in git's folder by the killed run")
+    for lock in _invalid_lock_lists(root):
         lock.unlink()
-        done.append(f"removed: {lock.relative_to(root)}, DVC's list of locks, which the killed run left half written")
+        steps.append(f"removed: {lock.relative_to(root)}, DVC's list of locks, which the killed run left half written")
     for path in (root / "params.yaml", *root.glob("stages/*/params.yaml")):
         compared_again(path)
     changed = git(root, "diff", "--relative", "--name-only", "-z", "HEAD").decode().split("\0")[:-1]
-    if written := [path for path in changed if RUN_OUTPUTS.fullmatch(path)]:
-        git(root, "stash", "push", "--quiet", "--message", "make restore", "--", *written)
-        done.append(f"as committed again: {', '.join(written)} (`git stash pop` brings their content back)")
-    left = _left_marks(root)
-    if branch := _left_branch(root):
+    if outputs := [path for path in changed if RUN_OUTPUTS.fullmatch(path)]:
+        git(root, "stash", "push", "--quiet", "--message", "make restore", "--", *outputs)
+        steps.append(f"as committed again: {', '.join(outputs)} (`git stash pop` brings their content back)")
+    marks = _run_marks(root)
+    if branch := _original_branch(root):
         own = _own_commits(root, branch)
         words = ["switch", *(["-C"] if own else []), branch]
-        if left:
+        if marks:
             git(root, *words, "--quiet")
-            taken = f", with the {len(own)} that you have committed since" if own else ""
-            done.append(f"on branch {branch} again, from which a killed `dvc exp run` had detached HEAD{taken}")
-        else:  # killed before its marks, while changes that are not committed are in the stash; or the user detached it
-            done.append(
+            commits_text = f", with the {len(own)} that you have committed since" if own else ""
+            steps.append(f"on branch {branch} again, from which a killed `dvc exp run` had detached HEAD{commits_text}")
+        else:  # the run was killed before its marks, with uncommitted changes in the stash; or the user detached HEAD
+            steps.append(
                 f"HEAD is on no branch; if a killed `dvc exp run` left it so: git {' '.join(words)}, then `git stash "
                 f"pop` if the first line of `git stash list` is 'WIP on {branch}'"
             )
-    elif left and _detached(root):
-        done.append("HEAD is on no branch, and its branch has moved on: `git switch BRANCH`")
-    for name in left:
+    elif marks and _detached(root):
+        steps.append("HEAD is on no branch, and its branch has moved on: `git switch BRANCH`")
+    for name in marks:
         git(root, "update-ref", "--no-deref", "-d", name)
-    if left:
-        done.append("DVC's HEAD is that of git again, and not the commit from which the killed `dvc exp run` started")
-    for note in git(root, "ls-files", "--", DVCS_NOTES).decode().split():  # DVC would warn of it ever after
+    if marks:
+        steps.append("DVC's HEAD is that of git again, and not the commit from which the killed `dvc exp run` started")
+    for note in git(root, "ls-files", "--", DVCS_NOTES).decode().split():  # DVC would warn of it in each run
         git(root, "rm", "--quiet", "--cached", "--", note)
         (root / note).unlink(missing_ok=True)
-        done.append(f"{note}, DVC's note of the killed run, is out of git's index")
-    if not done:
+        steps.append(f"{note}, DVC's note of the killed run, is out of git's index")
+    if not steps:
         return ["parameters, locks and metrics are as committed already"]
-    return [*done, "`dvc repro` now takes data/ from DVC's cache; it runs what this checkout has never made"]
+    return [*steps, "`dvc repro` now takes data/ from DVC's cache; it runs what this checkout has never made"]
 
 
 def _stages(root: Path) -> dict[int, str]:
@@ -117,7 +117,7 @@ def _processes(file: str) -> Iterator[tuple[int, Path, list[str]]]:
             yield int(process.name), (process / "cwd").resolve(strict=True), words
 
 
-def _left_marks(root: Path) -> list[str]:
+def _run_marks(root: Path) -> list[str]:
     """Refs of a killed run; empty while another worktree runs one, since worktrees share the refs."""
     if _runs_elsewhere(root):
         return []
@@ -127,20 +127,20 @@ def _left_marks(root: Path) -> list[str]:
 
 def _runs_elsewhere(root: Path) -> bool:
     """Returns True if DVC runs in a worktree of this repository."""
-    listed = git(root, "worktree", "list", "--porcelain").decode().splitlines()
-    worktrees = [Path(line.removeprefix("worktree ")) for line in listed if line.startswith("worktree ")]
+    lines = git(root, "worktree", "list", "--porcelain").decode().splitlines()
+    worktrees = [Path(line.removeprefix("worktree ")) for line in lines if line.startswith("worktree ")]
     return any(_pipelines(worktree) for worktree in worktrees)
 
 
 def _refuse_in_a_merge(root: Path) -> None:
     """Raises InputError in the middle of a merge: its result would go into the stash."""
-    unsettled = git(root, "diff", "--relative", "--name-only", "-z", "--diff-filter=U").decode().split("\0")[:-1]
+    conflicts = git(root, "diff", "--relative", "--name-only", "-z", "--diff-filter=U").decode().split("\0")[:-1]
     with suppress(InputError):
         git(root, "rev-parse", "-q", "--verify", "MERGE_HEAD")
-        unsettled = unsettled or ["all settled, but not committed"]
-    if unsettled:
+        conflicts = conflicts or ["all settled, but not committed"]
+    if conflicts:
         raise InputError(
-            f"git is in the middle of a merge or rebase ({', '.join(unsettled)}); settle it as Comparing in "
+            f"git is in the middle of a merge or rebase ({', '.join(conflicts)}); settle it as Comparing in "
             "stages/README.md says, or go back with `git merge --abort` or `git rebase --abort`"
         )
 
@@ -152,7 +152,7 @@ def _detached(root: Path) -> bool:
     return True
 
 
-def _left_branch(root: Path) -> str | None:
+def _original_branch(root: Path) -> str | None:
     """Branch that DVC left, if it is still at the commit at which DVC detached HEAD."""
     if not _detached(root):
         return None
@@ -173,9 +173,9 @@ def _own_commits(root: Path, branch: str) -> list[str]:
 
 
 def _dead_locks(root: Path) -> list[Path]:
-    """Lock files of a killed DVC in git's folder, where each later `dvc exp run` ends with FileLocked.
+    """Lock files of a killed DVC in git's folder; with them each later `dvc exp run` ends with FileLocked.
 
-    Git itself locks no object and no ref of an experiment. Empty while another worktree runs a DVC.
+    Git itself locks no object and no ref of an experiment. The list is empty while another worktree runs DVC.
     """
     if _runs_elsewhere(root):
         return []
@@ -183,13 +183,13 @@ def _dead_locks(root: Path) -> list[Path]:
     return [*folder.glob("objects/??/*.lock"), *folder.glob("refs/exps/**/*.lock")]
 
 
-def _cut_off(root: Path) -> list[Path]:
-    """Lists of locks that are no JSON. DVC writes them in place, and refuses every run beside such a one."""
-    cut = []
+def _invalid_lock_lists(root: Path) -> list[Path]:
+    """Files rwlock, DVC's lists of locks, without valid JSON. DVC writes them in place, and refuses each run then."""
+    invalid = []
     places = [f"{folder}.dvc/tmp/{below}rwlock" for folder in ("", "stages/*/") for below in ("", "exps/")]
     for lock in (path for place in places for path in sorted(root.glob(place))):
         try:
             json.loads(lock.read_bytes())
         except ValueError:
-            cut.append(lock)
-    return cut
+            invalid.append(lock)
+    return invalid

@@ -65,12 +65,12 @@ def workspace(root: Path) -> RevisionFiles:
         try:
             check_regular(root / path)
             with (root / path).open("rb") as file:
-                loaded = file.read(MOST_BYTES + 1)
+                data = file.read(MOST_BYTES + 1)
         except OSError as error:
             raise LookupError(f"{path}: {error.strerror}") from error
-        if len(loaded) > MOST_BYTES:
+        if len(data) > MOST_BYTES:
             raise LookupError(f"{path} has more than {MOST_BYTES >> 20} MB, which no file of this repository has")
-        return loaded
+        return data
 
     def below(folder: str) -> list[str]:
         paths = (path for path in (root / folder).rglob("*") if path.is_file() and path.suffix != ".pyc")
@@ -126,8 +126,8 @@ def experiments(root: Path) -> dict[str, list[str]]:
         InputError: when git fails, with git's own reason.
     """
     commits: dict[str, list[str]] = {}
-    listed = git(root, "for-each-ref", "--sort=-committerdate", "--format=%(objectname) %(refname)", "refs/exps")
-    for line in listed.decode().splitlines():
+    references = git(root, "for-each-ref", "--sort=-committerdate", "--format=%(objectname) %(refname)", "refs/exps")
+    for line in references.decode().splitlines():
         commit, reference = line.split(" ", 1)
         if name := EXPERIMENT.fullmatch(reference):
             commits.setdefault(name[1], []).append(commit)
@@ -141,18 +141,18 @@ def git(root: Path, *words: str, stdin: bytes = b"") -> bytes:
         InputError: when git is missing or fails, with git's own reason.
     """
     try:
-        done = subprocess.run(["git", *words], cwd=root, input=stdin, capture_output=True, timeout=GIT_SECONDS)
+        process = subprocess.run(["git", *words], cwd=root, input=stdin, capture_output=True, timeout=GIT_SECONDS)
     except FileNotFoundError as error:
         missing = "the folder is missing" if not root.is_dir() else "git is not installed"
         raise InputError(f"cannot ask git in {root.resolve()}: {missing}") from error
     except (OSError, subprocess.TimeoutExpired) as error:
         raise InputError(f"cannot ask git in {root.resolve()}: {error}") from error
-    if done.returncode:
-        reason = " ".join(done.stderr.decode(errors="replace").split()).removeprefix("fatal: ")[:400]
+    if process.returncode:
+        reason = " ".join(process.stderr.decode(errors="replace").split()).removeprefix("fatal: ")[:400]
         if reason.startswith("not a git repository"):
             reason = "it is not a git repository; clone it to compare revisions (an unpacked archive has no git)"
-        raise InputError(f"cannot ask git in {root.resolve()}: {reason or f'exit status {done.returncode}'}")
-    return done.stdout
+        raise InputError(f"cannot ask git in {root.resolve()}: {reason or f'exit status {process.returncode}'}")
+    return process.stdout
 
 
 def compared_again(path: Path) -> None:
@@ -176,8 +176,8 @@ def _commit(root: Path, name: str) -> str:
     commits = known.get(name, [])
     if len(commits) == 1:
         return commits[0]
-    where = " of this shallow clone (`git fetch --unshallow` brings the rest)" if shallow else ""
+    hint = " of this shallow clone (`git fetch --unshallow` brings the rest)" if shallow else ""
     raise InputError(
-        f"{name!r} is not a git revision{where}, and {'several' if commits else 'no'} DVC experiments have this name; "
+        f"{name!r} is not a git revision{hint}, and {'several' if commits else 'no'} DVC experiments have this name; "
         f"give a revision, {WORKSPACE}, or one of the experiments here: {', '.join(sorted(known)) or 'there are none'}"
     )

@@ -1,7 +1,7 @@
 """Refuses a second `dvc exp run` of a project while a stage of the first one runs.
 
-DVC writes what `-S` sets into params.yaml, and only then sees that the project is busy (its issue 8516). The first run
-would read these values at its next stage. Before DVC writes, it asks for the lock of its stash, and a stage holds it.
+DVC writes the values of `-S` into params.yaml before it checks for another run (its issue 8516). The first run would
+read these values at its next stage. Before DVC writes, it takes the lock of its stash. Here a stage holds this lock.
 """
 
 import os
@@ -19,7 +19,7 @@ SECONDS = 0.2  # between attempts, while DVC itself writes the stash
 
 @contextmanager
 def refuse_second_run() -> Iterator[None]:
-    """Holds DVC's lock of new runs in the workspace, where DVC runs this stage."""
+    """Holds DVC's lock of new runs in the workspace, if DVC runs this stage there."""
     folder = Path(".dvc/tmp").resolve()
     if "DVC_STAGE" not in os.environ or not folder.is_dir() or not first():
         yield
@@ -29,10 +29,10 @@ def refuse_second_run() -> Iterator[None]:
     from dvc.rwlock import rwlock
 
     (folder / "exps").mkdir(exist_ok=True)
-    with ExitStack() as held:
+    with ExitStack() as locks:
         while True:
             try:
-                held.enter_context(rwlock(str(folder / "exps"), localfs, " ".join(sys.orig_argv), [STASH], [], False))
+                locks.enter_context(rwlock(str(folder / "exps"), localfs, " ".join(sys.orig_argv), [STASH], [], False))
                 break
             except LockError:
                 time.sleep(SECONDS)

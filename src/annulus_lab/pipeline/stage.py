@@ -29,8 +29,8 @@ FIRST_SPEAKS_SECONDS = 10.0  # for the first of several processes to print its e
 class Results:
     """Numbers of a stage; a stage that trains adds one row per epoch, with a column `epoch`.
 
-    A stage with seeds fills `seeds` in place of `metrics`, and its file holds the numbers by seed. One of several
-    targets does so by target.
+    A stage with seeds fills `seeds` in place of `metrics`, and its file holds the numbers by seed. A stage with several
+    targets uses their names as the keys.
     """
 
     metrics: Metrics
@@ -65,7 +65,7 @@ def run_stage(
     `reads` are the parameters in dvc.yaml's spelling; `main` gets only these, under the same names. `paths` become
     required arguments: `features` is `--features PATH`. The metrics go to the path `metrics`, the history to `history`.
     A user's mistake ends in one sentence on stderr and exit status 1. So does an edit of the parameters or of the code
-    while the stage runs. A `tracked` stage records machine and time; only the stage `check` does not.
+    while the stage runs. A `tracked` stage records machine and time; only the stage `check` is not tracked.
     """
 
     def load(arguments: argparse.Namespace) -> Mapping[str, Any]:

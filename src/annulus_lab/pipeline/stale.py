@@ -61,11 +61,11 @@ def read_yaml(files: RevisionFiles, name: str) -> dict[str, Any]:
         InputError: when it holds something else, or too many values.
     """
     tree = parse_tree(files.text(name), f"{files.name}: {name}")
-    left, met = [tree], 0
-    while left:
-        part, met = left.pop(), met + 1
-        left += part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
-        if met > MOST_VALUES:
+    stack, count = [tree], 0
+    while stack:
+        part, count = stack.pop(), count + 1
+        stack += part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+        if count > MOST_VALUES:
             raise InputError(f"{files.name}: {name} holds more than {MOST_VALUES:,} values, as no such file does")
     return tree
 
@@ -87,34 +87,32 @@ def _clauses(files: RevisionFiles, params: Mapping, stages: Mapping, locked: Map
     values = _other_values(params, stages, locked)
     # The values of a changed sampler would repeat the change of the sampler.
     sections = tuple(f"{SELECTOR_SECTIONS[key]}." for key in values if key in SELECTOR_SECTIONS)
-    chosen = sorted((key for key in values if not key.startswith(sections)), key=lambda key: ("." in key, key))
-    differences = [
-        f"{key}: {values[key] if isinstance(values[key], str) else json.dumps(values[key])}" for key in chosen
-    ]
+    keys = sorted((key for key in values if not key.startswith(sections)), key=lambda key: ("." in key, key))
+    differences = [f"{key}: {values[key] if isinstance(values[key], str) else json.dumps(values[key])}" for key in keys]
     differences += sorted(_other_inputs(files, stages, locked))
     differences += [
         f"another command of {name}"
         for name, stage in stages.items()
         if "cmd" in locked[name] and stage["cmd"].split() != locked[name]["cmd"].split()
     ]
-    written = {out["path"]: out.get("md5") for name in stages for out in locked[name].get("outs", [])}
+    output_digests = {out["path"]: out.get("md5") for name in stages for out in locked[name].get("outs", [])}
     differences += [
         f"a {name} that wrote no {path}"
         for name, stage in stages.items()
         for path in _outputs(stage)
-        if path not in written
+        if path not in output_digests
     ]
     if differences:
-        yield f"metrics were made with {_listed(differences)}"
+        yield f"metrics were made with {_join(differences)}"
     in_git = [path for stage in stages.values() for path, is_in_git in _outputs(stage).items() if is_in_git]
-    others = [path for path in in_git if path in written and not _has_digest(files, path, written[path])]
+    others = [path for path in in_git if path in output_digests and not _has_digest(files, path, output_digests[path])]
     if len(others) == 1:
         yield f"{others[0]} differs from dvc.lock"
     elif others:
-        yield f"files differ from dvc.lock: {_listed(others)}"
+        yield f"files differ from dvc.lock: {_join(others)}"
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join(names: Sequence[str]) -> str:
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return f"{', '.join(names[:MOST_NAMED])}{more}"
 
@@ -144,16 +142,16 @@ def _other_values(params: Mapping, stages: Mapping, locked: Mapping) -> dict[str
 def _other_inputs(files: RevisionFiles, stages: Mapping, locked: Mapping) -> set[str]:
     """Changed inputs of stages: code, or the output of an earlier stage that ran again by itself.
 
-    Stages depend on parts of the output of `check`, which is not in git; the code is an input of `check` itself.
+    Stages depend on parts of the output of `check`. Git does not keep this output. The code is an input of `check`.
     """
-    written = {out["path"]: out.get("md5") for stage in locked.values() for out in stage.get("outs", [])}
+    output_digests = {out["path"]: out.get("md5") for stage in locked.values() for out in stage.get("outs", [])}
     changes = set()
     for name, stage in stages.items():
-        read = {entry["path"]: entry.get("md5") for entry in locked[name].get("deps", [])}
+        input_digests = {entry["path"]: entry.get("md5") for entry in locked[name].get("deps", [])}
         for path in stage.get("deps", []):
-            if path in written and read.get(path) != written[path]:
+            if path in output_digests and input_digests.get(path) != output_digests[path]:
                 changes.add(f"another {path}")
-            elif path.startswith(CODE) and read.get(path) != _md5(files, path):
+            elif path.startswith(CODE) and input_digests.get(path) != _md5(files, path):
                 changes.add(f"other code in {path}")
     return changes
 
@@ -169,8 +167,8 @@ def _md5(files: RevisionFiles, path: str) -> str:
 
 
 def _folder_digest(digests: Mapping[str, str]) -> str:
-    listed = [{"md5": digest, "relpath": name} for name, digest in digests.items()]
-    return f"{hashlib.md5(json.dumps(listed, sort_keys=True).encode()).hexdigest()}.dir"
+    entries = [{"md5": digest, "relpath": name} for name, digest in digests.items()]
+    return f"{hashlib.md5(json.dumps(entries, sort_keys=True).encode()).hexdigest()}.dir"
 
 
 def is_locked(root: Path, stage: str, output: str) -> bool:

@@ -19,7 +19,7 @@ from annulus_lab.pipeline.revision import RevisionFiles, workspace
 from annulus_lab.pipeline.variants import WRONG, Variant, check_locked, finite, lock_stages, reason
 
 AXES = {"x", "step", "iteration"}  # a table with one of these columns is a curve: its rows are points, not results
-TRUTH = "information_nats"  # the quantity that a row's bounds estimate: a setting, where it comes before them
+TRUTH = "information_nats"  # the quantity that a row's bounds estimate; a setting, if it stands before them
 TABLE = re.compile(r"stages/\w+/metrics/.+\.csv")
 
 
@@ -27,7 +27,7 @@ def study_rows(root: Path) -> tuple[dict[str, list[Variant]], list[str]]:
     """Rows of each study, and a sentence for each table and lock that is left out."""
     by_study, faults = {}, []
     files, commit = workspace(root), git("rev-parse", "--verify", "-q", "HEAD", folder=root)
-    for study in _with_locks(root):
+    for study in _studies_with_locks(root):
         rows = {}
         try:
             outs = [out for out in _outputs(files, study) if TABLE.fullmatch(out["path"])]
@@ -53,13 +53,13 @@ def study_rows(root: Path) -> tuple[dict[str, list[Variant]], list[str]]:
 def locked_outputs(root: Path) -> dict[str, Mapping[str, Any]]:
     """Outputs of all studies by path in the checkout, as their locks name them; leaves out unreadable locks."""
     files, outputs = workspace(root), {}
-    for study in _with_locks(root):
+    for study in _studies_with_locks(root):
         with suppress(*WRONG):
             outputs |= {out["path"]: out for out in _outputs(files, study)}
     return outputs
 
 
-def _with_locks(root: Path) -> list[str]:
+def _studies_with_locks(root: Path) -> list[str]:
     """Studies that have a lock, readable or not."""
     return sorted(path.parent.name for path in root.glob("stages/*/dvc.lock"))
 
@@ -77,16 +77,16 @@ def _rows(path: str, content: bytes, commit: str | None, modified: float) -> Ite
     if AXES & set(table.fieldnames or ()):
         return
     for row in table:
-        texts, numbers = _divided(row)
+        texts, numbers = _split_cells(row)
         name = " ".join([Path(path).stem, *texts.values()])
         yield Variant(name, commit, None, modified, {"file": path, **texts}, numbers, {}, {}, {})
 
 
-def _divided(row: dict[str, str]) -> tuple[dict[str, str], dict[str, Number]]:
+def _split_cells(row: dict[str, str]) -> tuple[dict[str, str], dict[str, Number]]:
     """Cells before the first number with a unit or the number of seeds, which identify a row; and the other cells."""
     names = list(row)
-    measured = [name == "seeds" or (name.endswith(tuple(DECIMALS)) and name != TRUTH) for name in names]
-    first = measured.index(True) if True in measured else len(names)
+    is_number = [name == "seeds" or (name.endswith(tuple(DECIMALS)) and name != TRUTH) for name in names]
+    first = is_number.index(True) if True in is_number else len(names)
     texts = {name: row[name] for name in names[:first] if row[name]}
     return texts, finite({name: _number(row[name]) for name in names[first:] if row[name]})
 

@@ -81,8 +81,8 @@ def variants(root: Path) -> tuple[list[Variant], list[str]]:
         try:
             params = _params(place.files)
             name = " ".join([place.name, *([] if base is None else _differences(params, base))])
-            measured, seconds = _measured(place.files), _seconds(place.files, records)
-            one = Variant(name, place.commit, place.experiment, place.modified, params, *measured, seconds)
+            results, seconds = _results(place.files), _seconds(place.files, records)
+            one = Variant(name, place.commit, place.experiment, place.modified, params, *results, seconds)
             by_digest.setdefault(one.digest, one)
         except WRONG as error:
             faults.append(f"{place.name}: {reason(error)}")
@@ -98,7 +98,7 @@ def workspace_digest(root: Path) -> str | None:
     place = next((one for one in _places(root) if one.name == WORKSPACE and SUMMARY in one.files), None)
     if place is None:
         return None
-    return Variant("", None, None, 0.0, _params(place.files), *_measured(place.files)).digest
+    return Variant("", None, None, 0.0, _params(place.files), *_results(place.files)).digest
 
 
 def reason(error: Exception) -> str:
@@ -118,14 +118,14 @@ class _Place(NamedTuple):
 def _places(root: Path) -> Iterator[_Place]:
     """Places that may hold variants: DVC's experiments, branches, the commit of HEAD, the workspace."""
     form = "%(refname) %(objectname) %(committerdate:unix)"
-    listed = git("for-each-ref", f"--format={form}", "refs/exps", "refs/heads", folder=root) or ""
+    references = git("for-each-ref", f"--format={form}", "refs/exps", "refs/heads", folder=root) or ""
     head = git("log", "-1", "--no-show-signature", "--format=HEAD %H %ct", folder=root) or ""
-    listed_commits = set()
-    for line in filter(None, [*listed.splitlines(), head]):
+    commits = set()
+    for line in filter(None, [*references.splitlines(), head]):
         reference, commit, modified = line.split()
         branch = reference.removeprefix("refs/heads/")
         if reference == "HEAD":
-            if commit in listed_commits:
+            if commit in commits:
                 continue
             name, experiment = commit[:7], None
         elif branch != reference:
@@ -134,15 +134,15 @@ def _places(root: Path) -> Iterator[_Place]:
             name = experiment = reference.rsplit("/", 1)[1]
         else:  # DVC's own: refs/exps/exec/EXEC_HEAD, stashes of its queue
             continue
-        listed_commits.add(commit)
+        commits.add(commit)
         blobs = {path: f"{commit}:./{path}" for path in FILES}
-        yield _Place(name, commit, experiment, float(modified), _present(objects(root, blobs, name)))
-    files = _present(workspace(root))
+        yield _Place(name, commit, experiment, float(modified), _contents(objects(root, blobs, name)))
+    files = _contents(workspace(root))
     if SUMMARY in files:
         yield _Place(WORKSPACE, head[5:45] or None, None, (root / SUMMARY).stat().st_mtime, files)
 
 
-def _present(files: RevisionFiles) -> dict[str, bytes]:
+def _contents(files: RevisionFiles) -> dict[str, bytes]:
     contents = {}
     for name in FILES:
         with suppress(LookupError):
@@ -158,7 +158,7 @@ def _params(files: Mapping[str, bytes]) -> dict[str, str]:
     locked: dict[str, Any] = {}
     for stage in _stages(files).values():
         locked |= stage.get("params", {}).get("params.yaml", {})
-    chosen = {}
+    texts = {}
     for name, value in flat(locked).items():
         if value == {}:  # the uniform sampler has no settings
             continue
@@ -168,8 +168,8 @@ def _params(files: Mapping[str, bytes]) -> dict[str, str]:
             if rest[0] != locked[word]:
                 continue
             name = ".".join([section, *rest[1:]])
-        chosen[name] = value if isinstance(value, str) else json.dumps(value)
-    return dict(sorted(chosen.items(), key=lambda pair: (pair[0] not in SELECTOR_SECTIONS, pair[0])))
+        texts[name] = value if isinstance(value, str) else json.dumps(value)
+    return dict(sorted(texts.items(), key=lambda pair: (pair[0] not in SELECTOR_SECTIONS, pair[0])))
 
 
 def _stages(files: Mapping[str, bytes]) -> Mapping[str, Any]:
@@ -183,7 +183,7 @@ def lock_stages(lock: bytes) -> Mapping[str, Any]:
     return yaml.load(settled(lock.decode(), LOCK), _Yaml)["stages"]
 
 
-def _measured(files: Mapping[str, bytes]) -> tuple[Any, ...]:
+def _results(files: Mapping[str, bytes]) -> tuple[Any, ...]:
     """Headline numbers, mean curves, numbers by seed, and curves by seed.
 
     Raises:

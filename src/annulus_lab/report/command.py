@@ -17,11 +17,11 @@ from annulus_lab.report.page.markdown import markdown
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Write data/report/index.html and report.md under --root."""
+    """Writes data/report/index.html and report.md under --root."""
     parser = argparse.ArgumentParser(prog="annulus report", description=__doc__)
     parser.add_argument("--root", type=Path, help="the repository; by default the one of the working directory")
-    given = parser.parse_args(argv).root
-    root = given or repository(Path())
+    folder = parser.parse_args(argv).root
+    root = folder or repository(Path())
     if not root.is_dir():
         raise InputError(f"--root {root} is no folder; name the repository's")
     report = gather(root, datetime.now(UTC))

@@ -26,12 +26,12 @@ import annulus
 
 
 def page() -> str:
-    """The page: a table for each module."""
+    """Returns the page: a table for each module."""
     return HEAD + "\n".join(_table(module, members) for module, members in public().items())
 
 
 def public() -> dict[str, dict[str, Any]]:
-    """The public names of each module: those of `annulus` first, then of each room those that are not among them."""
+    """Returns the public names of each module: all of `annulus`, then the other names of each room."""
     by_module = {
         "annulus": {name: one for name in annulus.__all__ if not inspect.ismodule(one := getattr(annulus, name))}
     }
@@ -49,11 +49,11 @@ def _table(module: str, members: dict[str, object]) -> str:
 
 
 def _call(value: Any) -> str:
-    """The arguments, without types and defaults; of a method those of `create`."""
+    """Returns the arguments, without types and defaults; for a method the arguments of `create`."""
     if value is annulus.InputError or isinstance(value, Mapping):
         return ""
-    made, name = (value.create, ".create") if hasattr(value, "create") else (value, "")
-    return f"{name}({', '.join(inspect.signature(made).parameters)})"
+    function, name = (value.create, ".create") if hasattr(value, "create") else (value, "")
+    return f"{name}({', '.join(inspect.signature(function).parameters)})"
 
 
 def _first_sentence(value: object) -> str:

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from annulus.errors import InputError
 from annulus.files.results import write_text
 from annulus_lab.pipeline.projects import metrics_path
-from annulus_lab.report.figures.drawing import INK, SERIES, Row, grouped, numbers, svg
+from annulus_lab.report.figures.drawing import INK, SERIES, Row, group_by, numbers, svg
 from annulus_lab.report.figures.later import ROWS, later
 from annulus_lab.report.figures.law import REAL, law
 from annulus_lab.report.papers.metrics import Broken, Metrics, Missing
@@ -44,21 +44,21 @@ WEIGHTS = {
 
 
 def known_information(gaussians: Sequence[Row], staircase: Sequence[Row]) -> Figure:
-    """Estimates over the true information, in nats: InfoNCE and EqCo by pairs, CPC and ML-CPC by alpha."""
+    """Draws estimates over the true information, in nats: InfoNCE and EqCo by pairs, CPC and ML-CPC by alpha."""
     figure = Figure(figsize=(9.6, 3.5), layout="constrained")
     left, right = figure.subplots(1, 2)
-    _lines(left, grouped(gaussians, "method", "pairs"), PAIRS)
-    _lines(right, grouped(staircase, "series"), WEIGHTS)
+    _lines(left, group_by(gaussians, "method", "pairs"), PAIRS)
+    _lines(right, group_by(staircase, "series"), WEIGHTS)
     left.set_title("EqCo with 64 pairs estimates as InfoNCE with 512", loc="left")
     right.set_title("A small alpha takes CPC above the truth, ML-CPC not", loc="left")
     return figure
 
 
 def _lines(axes: Axes, series: dict[str, list[Row]], styles: dict[str, tuple]) -> None:
-    """One line per series with its name at its end, the truth as the diagonal, and what lies above it shaded."""
-    lacking = [name for name in styles if name not in series]
-    if lacking:
-        raise ValueError(f"has no series {lacking[0]}")
+    """Draws one line per series with its name at its end, the truth as the diagonal, and shades the area above it."""
+    missing = [name for name in styles if name not in series]
+    if missing:
+        raise ValueError(f"has no series {missing[0]}")
     truth = sorted(set(numbers([row for rows in series.values() for row in rows], "information_nats")))
     top = 13.8
     axes.fill_between([truth[0], truth[-1]], [truth[0], truth[-1]], [top, top], color=INK, alpha=0.06, linewidth=0)
@@ -71,15 +71,15 @@ def _lines(axes: Axes, series: dict[str, list[Row]], styles: dict[str, tuple]) -
         ends.append((heights[-1], label, SERIES[colour]))
     ends.append((truth[-1], "the information", INK))
     height = -1.0
-    for at, label, colour in sorted(ends):  # from below, each at least a line above the one before
+    for at, label, colour in sorted(ends):  # from below, each label at least a line above the one before
         height = max(at - 0.3, height + 0.85)
         axes.text(truth[-1] + 0.25, height, label, color=colour)
     axes.set(xlim=(truth[0], truth[-1]), ylim=(0, top), xlabel="true information, nats", ylabel="estimate, nats")
     axes.set_xticks(truth)
 
 
-def standing_alone(content: str) -> str:
-    """An SVG of the page as a file: with the page's colours, for light and dark, and a ground of its own."""
+def standalone_svg(content: str) -> str:
+    """Returns an SVG of the page as a file of its own: with the page's light and dark colours, and a background."""
     css = (HERE / "page" / "page.css").read_text(encoding="utf-8")
     light, dark, *_ = re.findall(r":root \{(.*?)\}", css, re.DOTALL)
     style = (
@@ -92,11 +92,11 @@ def standing_alone(content: str) -> str:
 
 
 class Front(NamedTuple):
-    """A figure of README: the metrics files that it is drawn from, and what it shows, for those who see none."""
+    """A figure of README: its metrics files, drawing function, and description for screen readers."""
 
     files: Sequence[str]
     draw: Callable[..., Figure]
-    said: str
+    description: str
 
 
 FIGURES = {
@@ -115,7 +115,7 @@ FIGURES = {
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Write the SVG. A user's mistake is one sentence and exit status 1."""
+    """Writes the SVG. A user's mistake gives one sentence and exit status 1."""
     parser = argparse.ArgumentParser(prog="python -m annulus_lab.report.readme_figures", description=__doc__)
     parser.add_argument("figure", choices=FIGURES, help="which figure")
     parser.add_argument("--root", type=Path, default=Path(), help="the repository")
@@ -124,7 +124,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     metrics, front = Metrics(arguments.root), FIGURES[arguments.figure]
     try:
         rows = [metrics.rows(name) for name in front.files]
-        content = standing_alone(svg(lambda: front.draw(*rows), arguments.figure, front.said))
+        content = standalone_svg(svg(lambda: front.draw(*rows), arguments.figure, front.description))
         write_text(arguments.svg, content)
     except (InputError, Missing, Broken) as error:
         raise SystemExit(f"ERROR: {error}") from None

@@ -34,23 +34,23 @@ NUMBER = re.compile(
 )
 CLAIMS = re.compile(r"<!-- claims -->\n(?:\|.*\n)*")
 DIGITS = {"percent": 1, "nats": 2, "pixels": 1, "norm": 2, "cosine": 2}
-SMALL = 0.1  # a column of smaller numbers gets two more digits
+SMALL = 0.1  # a column of smaller numbers has two more digits
 
 Row = Mapping[str, str]
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Rewrite the tables. A user's mistake gives one sentence and exit status 1."""
+    """Rewrites the tables. A user's mistake gives one sentence and exit status 1."""
     parser = argparse.ArgumentParser(prog="python -m annulus_lab.report.readme_numbers", description=__doc__)
     parser.add_argument("--root", type=Path, default=Path(), help="the repository")
     root = parser.parse_args(argv).root
     try:
         for path in pages(root):
             text = path.read_text(encoding="utf-8")
-            made = with_numbers(text, root)
-            if made != text:
+            new_text = with_numbers(text, root)
+            if new_text != text:
                 with atomic_write(path) as temporary:
-                    temporary.write_text(made, encoding="utf-8")
+                    temporary.write_text(new_text, encoding="utf-8")
                 print(f"{path}: rewritten")
         print("All tables and numbers match the metrics files")
     except (InputError, OSError) as error:
@@ -59,39 +59,39 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def pages(root: Path) -> list[Path]:
     """Returns the Markdown files with numbers from metrics files."""
-    named = ("README.md", "metrics/RESULTS.md", "metrics/MAIN.md", "metrics/benchmarks/README.md")
-    return [*(root / name for name in named), *sorted(root.glob("stages/*/README.md"))]
+    names = ("README.md", "metrics/RESULTS.md", "metrics/MAIN.md", "metrics/benchmarks/README.md")
+    return [*(root / name for name in names), *sorted(root.glob("stages/*/README.md"))]
 
 
 def with_numbers(text: str, root: Path) -> str:
-    """Returns the Markdown with each table and each number made from its file.
+    """Returns the Markdown with each table and each number read from its file.
 
     Raises:
-        InputError: when an instruction names a missing file, column or row, or a number several rows.
+        InputError: when an instruction names a missing file, column or row, or a number has several rows.
     """
-    made = INSTRUCTION.sub(lambda match: _table(match, root), text)
-    made = CLAIMS.sub(lambda _: f"<!-- claims -->\n{_lines(table(verdicts(Metrics(root))))}", made)
-    return NUMBER.sub(lambda match: _number(match, root), made)
+    markdown = INSTRUCTION.sub(lambda match: _table(match, root), text)
+    markdown = CLAIMS.sub(lambda _: f"<!-- claims -->\n{_lines(table(verdicts(Metrics(root))))}", markdown)
+    return NUMBER.sub(lambda match: _number(match, root), markdown)
 
 
 def _table(match: re.Match[str], root: Path) -> str:
     instruction = match.group(0).split("\n", 1)[0]
-    columns, rows, every = _selected(match, instruction, root)
+    columns, rows, every = _select(match, instruction, root)
     cells = [_with_survivors(_cells(rows, column), column, rows, every) for column in columns.values()]
     return f"{instruction}\n{_lines([list(columns), *zip(*cells, strict=True)])}"
 
 
 def _with_survivors(cells: list[str], column: str, rows: Sequence[Row], every: Sequence[Row]) -> list[str]:
-    """The cells, in bold those whose gain survives Holm's correction; a run in two tables of a file counts once."""
+    """Returns the cells, bold if the gain survives Holm's correction. A run in two tables of a file counts once."""
     seeds = next((name for name in ("gain_seeds", "seeds") if name in every[0]), None)
     if not _is_gain(column) or seeds is None:
         return cells
     stem, _, unit = column.rpartition("_")
     half = f"{stem}_interval_{unit}"
-    family = {_measured(row): row for row in every if row.get(half) and float(row[half])}
+    family = {_run_key(row): row for row in every if row.get(half) and float(row[half])}
     gains = [from_half(float(row[column]), float(row[half]), int(float(row[seeds]))) for row in family.values()]
     stand = {key for key, stands in zip(family, survivors(gains), strict=True) if stands}
-    return [f"**{cell}**" if _measured(row) in stand else cell for cell, row in zip(cells, rows, strict=True)]
+    return [f"**{cell}**" if _run_key(row) in stand else cell for cell, row in zip(cells, rows, strict=True)]
 
 
 def _is_gain(column: str) -> bool:
@@ -99,28 +99,28 @@ def _is_gain(column: str) -> bool:
     return unit in DIGITS and ("gain" in stem or stem.startswith("over_"))
 
 
-def _measured(row: Row) -> tuple[str, ...]:
-    """All numbers measured here: two runs may agree in one of them, but not in all."""
-    named = (name for name in row if name.rpartition("_")[2] in DIGITS and not name.startswith("paper_"))
-    return tuple(row[name] for name in named)
+def _run_key(row: Row) -> tuple[str, ...]:
+    """Returns all numbers measured here: two runs may share one of them, but not all."""
+    names = (name for name in row if name.rpartition("_")[2] in DIGITS and not name.startswith("paper_"))
+    return tuple(row[name] for name in names)
 
 
 def _lines(rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown, of its heading and its rows."""
+    """Returns a Markdown table. The first row is its heading."""
     heads, *others = rows
     return "".join(f"| {' | '.join(line)} |\n" for line in (heads, ["---"] * len(heads), *others))
 
 
 def _number(match: re.Match[str], root: Path) -> str:
-    columns, rows, _ = _selected(match, match["before"], root)
+    columns, rows, _ = _select(match, match["before"], root)
     if len(rows) > 1:
         raise InputError(f"{match['before']}: {len(rows)} rows are left, and a number is of one; add conditions")
     [cell] = _cells(rows, *columns.values())
     return f"{match['before']}{cell}{match['after']}"
 
 
-def _selected(match: re.Match[str], instruction: str, root: Path) -> tuple[dict[str, str], list[Row], list[Row]]:
-    """An instruction's columns by their headings, the rows of its file that its conditions leave, and all of them."""
+def _select(match: re.Match[str], instruction: str, root: Path) -> tuple[dict[str, str], list[Row], list[Row]]:
+    """Returns an instruction's columns by heading, the rows that its conditions select, and all rows of its file."""
     try:
         with (root / metrics_path(match["file"])).open(encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))
@@ -135,10 +135,10 @@ def _selected(match: re.Match[str], instruction: str, root: Path) -> tuple[dict[
     for name in [*columns.values(), *conditions]:
         if name not in known:
             raise InputError(f"{instruction}: the file has no column {name!r} (columns: {', '.join(sorted(known))})")
-    chosen = [row for row in rows if all(row[name] in values for name, values in conditions.items())]
-    if not chosen:
+    matches = [row for row in rows if all(row[name] in values for name, values in conditions.items())]
+    if not matches:
         raise InputError(f"{instruction}: no row is left; mend the conditions")
-    return columns, chosen, rows
+    return columns, matches, rows
 
 
 def _condition(text: str) -> tuple[str, list[str]]:
@@ -156,8 +156,8 @@ def _cells(rows: Sequence[Row], column: str) -> list[str]:
     small = all(abs(float(value or 0)) < SMALL for value, _ in numbers)
     form = f"{'+' if _is_gain(column) else ''}.{DIGITS[unit] + 2 * small}f"
     cells = []
-    for (value, half), said in zip(numbers, words, strict=True):
-        is_base = "base" in said or not said
+    for (value, half), row_verdicts in zip(numbers, words, strict=True):
+        is_base = "base" in row_verdicts or not row_verdicts
         if value == "" or (is_base and form.startswith("+") and float(value) == 0 == float(half or 0)):
             cells.append("")
             continue

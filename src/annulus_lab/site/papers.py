@@ -1,4 +1,4 @@
-"""A page for each paper: its settings as lines to run, what ran here, what did not."""
+"""Page for each paper: its settings as commands, its claims, and its tables with and without a run here."""
 
 import re
 import shlex
@@ -9,10 +9,10 @@ from typing import Any
 from annulus.errors import InputError, abridge, nearest
 from annulus_lab.compare.escaped import code, safe
 from annulus_lab.pipeline.projects import repro
-from annulus_lab.report.claims.verdicts import CLAIMS, counted, verdicts
-from annulus_lab.report.page.claim_numbers import Numbers, numbers_of
-from annulus_lab.report.page.content import Paper, papers_of
-from annulus_lab.report.page.markdown import claims, not_run, run
+from annulus_lab.report.claims.verdicts import CLAIMS, verdict_counts, verdicts
+from annulus_lab.report.page.claim_numbers import Numbers, format_numbers
+from annulus_lab.report.page.content import Paper, group_by_paper
+from annulus_lab.report.page.markdown import claims, measured_tables, unmeasured_tables
 from annulus_lab.report.papers.comparison import compare, load_figures, load_tables
 from annulus_lab.report.papers.metrics import Metrics
 from annulus_lab.report.presets.overview import table_commands
@@ -21,7 +21,7 @@ from annulus_lab.studies.shared.study import OwnStudy
 
 
 def pages(root: Path) -> dict[str, str]:
-    """The pages by path.
+    """Pages by path.
 
     Raises:
         InputError: when params.yaml or a study's cannot be read.
@@ -29,11 +29,11 @@ def pages(root: Path) -> dict[str, str]:
     metrics = Metrics(root)
     claim_verdicts, tables = verdicts(metrics), {comparison.table.id: comparison for comparison in compare(metrics)}
     rules = {claim.id: claim for claim in CLAIMS}
-    numbers = {verdict.id: numbers_of(rules[verdict.id], verdict, metrics, tables) for verdict in claim_verdicts}
+    numbers = {verdict.id: format_numbers(rules[verdict.id], verdict, metrics, tables) for verdict in claim_verdicts}
     presets = Presets(root, scale="paper")
     return {
         f"papers/{paper.key}.md": _page(root, paper, numbers, presets)
-        for paper in papers_of(tables.values(), claim_verdicts, table_commands(root))
+        for paper in group_by_paper(tables.values(), claim_verdicts, table_commands(root))
     }
 
 
@@ -43,7 +43,7 @@ def _page(root: Path, paper: Paper, numbers: Mapping[str, Numbers], presets: Pre
         "---\nhide: [toc]\n---",
         f"# {safe(paper.title)}",
         f"{paper.key}: {reference[1]}" if reference else paper.key,
-        f"Its claims here: {counted(paper.verdicts)}.",
+        f"Its claims here: {verdict_counts(paper.verdicts)}.",
         "## Settings",
         *_rows(paper.key, presets),
         *parts(root, paper.key),
@@ -51,15 +51,15 @@ def _page(root: Path, paper: Paper, numbers: Mapping[str, Numbers], presets: Pre
         "## Claims",
         *claims(paper, numbers),
         "## What ran here",
-        *(run(paper) or ["None of its tables."]),
+        *(measured_tables(paper) or ["None of its tables."]),
         "## What did not run here",
-        not_run(paper) or "Every table ran.",
+        unmeasured_tables(paper) or "Every table ran.",
     ]
     return "\n\n".join(filter(None, blocks)) + "\n"
 
 
 def _rows(key: str, presets: Presets) -> list[str]:
-    """The lines of the rows of a paper's tables, at the paper's scale."""
+    """Commands for the rows of a paper's tables, at the paper's scale."""
     tables: dict[str, list[Preset]] = {}
     for preset in presets.all.values():
         if preset.name.startswith(f"{key}."):
@@ -72,23 +72,23 @@ def _rows(key: str, presets: Presets) -> list[str]:
         "At the paper's scale, on a GPU. For another scale or study, and the hours that it takes:",
         f"```sh\nannulus preset {shlex.quote(first)} --study cifar10_algorithms --scale demo\n```",
     ]
-    for name, those in tables.items():
-        lines = "\n\n".join(f"# {preset.name}\n{presets.line(preset)}" for preset in those)
+    for name, table_presets in tables.items():
+        lines = "\n\n".join(f"# {preset.name}\n{presets.line(preset)}" for preset in table_presets)
         blocks += [f"### {safe(titles.get(name, name))}", f"```sh\n{lines}\n```"]
     return blocks
 
 
 def _titles() -> dict[str, str]:
-    """The title of each table and figure of the papers, by its id."""
+    """Titles of the papers' tables and figures, by id."""
     tables = {table.id: f"{table.where}: {table.task}" for table in load_tables()}
     return tables | {figure.id: f"{figure.where}: {figure.what}" for figure in load_figures().values()}
 
 
 def parts(root: Path, key: str) -> list[str]:
-    """A paper's figures and tables that are parts of a study: their series, and the values that a setting takes.
+    """Paper's figures and tables that are parts of a study: their series, and the values of the swept setting.
 
     Raises:
-        InputError: when a study's file cannot be read, or a part's figure is none of the papers'.
+        InputError: when a study's file cannot be read, or a part names an unknown figure.
     """
     blocks, titles = [], _titles()
     for path in sorted(root.glob("stages/*/params.yaml")):
@@ -102,7 +102,7 @@ def parts(root: Path, key: str) -> list[str]:
             if figure.startswith(f"{key}."):
                 command = code(repro(path.parent.name, f"part@{name}"))
                 sweep = part.get("sweep")
-                values = f", at {' and '.join(map(code, sweep['keys']))} {_listed(sweep['values'])}" if sweep else ""
+                values = f", at {' and '.join(map(code, sweep['keys']))} {_join(sweep['values'])}" if sweep else ""
                 blocks.append(f"**{safe(titles[figure])}**: {command}{values}")
                 blocks.append(
                     "\n".join(f"- **{safe(series)}**: {_options(own)}" for series, own in part["series"].items())
@@ -114,12 +114,12 @@ def _options(settings: Mapping[str, Any]) -> str:
     return code(" ".join(overrides(settings)) or "as the study")
 
 
-def _listed(values: Iterable[Any]) -> str:
+def _join(values: Iterable[Any]) -> str:
     return ", ".join(safe(value) for value in values)
 
 
 def _studies(root: Path, key: str) -> list[str]:
-    """The studies whose README names the paper."""
+    """Links to the studies whose README names the paper."""
     lines = []
     for path in sorted(root.glob("stages/*/README.md")):
         text = path.read_text(encoding="utf-8")

@@ -7,7 +7,7 @@ A study has up to two folders:
         dvc.yaml                     its stages
         settings.py                  writes one file of resolved settings for each other stage
         SCRIPT.py                    one script for each stage that no other study has
-        metrics/, README.md          its results, and what they show
+        metrics/, README.md          its results, and their meaning
     src/annulus_lab/studies/STUDY/   its code; a study of settings alone has none
         __init__.py                  lists the modules in the order of the data
         STUDY_params.py              dataclasses of the sections of params.yaml
@@ -17,5 +17,5 @@ A study has up to two folders:
 Begin at stages/STUDY/README.md and params.yaml. Then read settings.py: `READERS` names the script of each stage, and a
 script calls the study's modules in order. `spirals` is the smallest study with code of its own, and `estimators` reads
 no images. A new kind of study is one such folder of each. A new study of an existing form (rows: `algorithms`, parts:
-`law`) is only a params.yaml and a copy of that form's dvc.yaml; `shared/study.py` explains its keys.
+`law`) is only a params.yaml and a copy of that form's dvc.yaml. `shared/study.py` explains its keys.
 """

@@ -36,15 +36,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = _parser().parse_intermixed_args(argv)  # rows may stand after the options
     folder = (SWEEPS / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}").absolute()
     try:
-        failed = sweep(arguments, folder)
+        failures = sweep(arguments, folder)
     except InputError:
         with suppress(OSError):
-            folder.rmdir()  # where it has no logs yet
+            folder.rmdir()  # if it has no logs yet
         raise
     except KeyboardInterrupt:
         raise SystemExit("stopped; the same command goes on where the runs stand") from None
-    if failed:
-        raise SystemExit("\n".join(["ERROR: the outcomes of the other runs are kept; failed:", *failed, f"({folder})"]))
+    if failures:
+        raise SystemExit(
+            "\n".join(["ERROR: the outcomes of the other runs are kept; failed:", *failures, f"({folder})"])
+        )
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -74,13 +76,16 @@ def sweep(arguments: argparse.Namespace, folder: Path) -> list[str]:
     log.info(
         "%d runs, %d of them done; %d workers, logs in %s", len(trials), len(trials) - len(watch.open), workers, folder
     )
-    started = time.monotonic()
+    start = time.monotonic()
     watch.run()
     if watch.seconds:
-        passed = time.monotonic() - started
-        used = 100 * watch.seconds / (passed * workers)
+        duration = time.monotonic() - start
+        percent = 100 * watch.seconds / (duration * workers)
         log.info(
-            "%.0f s; the runs' own times add up to %.0f s: %.0f %% of the workers' time", passed, watch.seconds, used
+            "%.0f s; the runs' own times add up to %.0f s: %.0f %% of the workers' time",
+            duration,
+            watch.seconds,
+            percent,
         )
     if not watch.failed:
         log.info("`%s` writes the tables", repro(Path(arguments.study).name))

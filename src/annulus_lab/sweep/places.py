@@ -27,7 +27,7 @@ YEAR_MINUTES = 366 * 24 * 60
 SLURM_MINUTES = 4 * 60  # of a job; Slurm requeues a job whose time is over, and it continues
 REQUEUES = 10_000
 SACCT_SECONDS = 60  # for sacct's first answer
-STATES_SECONDS = 600  # longest time between two questions to sacct, as submitit has it
+STATES_SECONDS = 600  # longest time between two calls of sacct: submitit's own
 
 
 class Executor(ABC):
@@ -183,14 +183,18 @@ class States(SlurmInfoWatcher):
 
 
 def _check_sacct() -> None:
-    """Asks sacct for the jobs of today.
+    """Checks that sacct lists the jobs of today.
 
     Raises:
         InputError: when sacct fails, since a killed worker then never ends.
     """
     try:
-        done = subprocess.run(["sacct", "--parsable2", "-o", "JobID,State"], capture_output=True, timeout=SACCT_SECONDS)
-        fault = done.stderr.decode(errors="replace") or f"exit status {done.returncode}" if done.returncode else ""
+        process = subprocess.run(
+            ["sacct", "--parsable2", "-o", "JobID,State"], capture_output=True, timeout=SACCT_SECONDS
+        )
+        fault = (
+            process.stderr.decode(errors="replace") or f"exit status {process.returncode}" if process.returncode else ""
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         fault = str(error)
     if fault:

@@ -36,12 +36,12 @@ def read_trials(study: str, rows: Sequence[str]) -> list[StudyRun]:
     """Trials that `dvc repro` would run for these rows (none: for all), each once. Makes the images first.
 
     Raises:
-        InputError: when there is no such study or row, or DVC cannot make the settings and the images.
+        InputError: when a study or row does not exist, or DVC cannot make the settings and the images.
     """
     name, known = Path(study).name, study_names(Path())
     if name not in known:
-        listed = ", ".join(known) or "none here; run it in the repository's root"
-        raise InputError(f"there is no study {name!r}{nearest(name, known)} (studies: {listed})")
+        study_list = ", ".join(known) or "none here; run it in the repository's root"
+        raise InputError(f"there is no study {name!r}{nearest(name, known)} (studies: {study_list})")
     folder = Path("stages", name)
     _make(folder, "settings")
     files = sorted((folder / "data/settings").rglob("*.json"))
@@ -52,12 +52,14 @@ def read_trials(study: str, rows: Sequence[str]) -> list[StudyRun]:
         if row not in settings:
             raise InputError(f"{name} has no row {row!r}{nearest(row, settings)} (rows: {', '.join(settings)})")
     _make(folder, "images")
-    wanted = list(rows or settings)
-    changed = _changed(folder, wanted)
-    if len(changed) < len(wanted):
-        log.info("%d of %d rows: DVC has their results, nothing to do", len(wanted) - len(changed), len(wanted))
+    row_names = list(rows or settings)
+    changed_rows = _changed_rows(folder, row_names)
+    if len(changed_rows) < len(row_names):
+        log.info(
+            "%d of %d rows: DVC has their results, nothing to do", len(row_names) - len(changed_rows), len(row_names)
+        )
     images = folder / "data/images"
-    trials = [trial for row in changed for trial in _trials(row, settings[row], images)]
+    trials = [trial for row in changed_rows for trial in _trials(row, settings[row], images)]
     return list({trial.cached.name: trial for trial in trials}.values())
 
 
@@ -90,7 +92,7 @@ def _make(folder: Path, stage: str) -> None:
         raise InputError(f"`cd {folder} && dvc repro {stage}` fails; mend what it says above")
 
 
-def _changed(folder: Path, rows: Sequence[str]) -> list[str]:
+def _changed_rows(folder: Path, rows: Sequence[str]) -> list[str]:
     """Rows that `dvc repro` would run; all rows if DVC gives no status, while another `dvc repro` writes."""
     if (status := _status(folder)) is None:
         return list(rows)
@@ -100,8 +102,8 @@ def _changed(folder: Path, rows: Sequence[str]) -> list[str]:
 
 def _status(folder: Path, *stages: str) -> dict[str, Any] | None:
     """Changes by stage; None if DVC gives no status."""
-    done = _dvc(folder, "status", "--json", *stages, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    return None if done.returncode else json.loads(done.stdout)
+    process = _dvc(folder, "status", "--json", *stages, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return None if process.returncode else json.loads(process.stdout)
 
 
 def _row(file: Path) -> str:

@@ -28,7 +28,7 @@ class Watch:
     def __init__(self, trials: Sequence[StudyRun], notes: Path, executor: Executor, sweep: int | None) -> None:
         self.trials, self.notes, self.executor = trials, notes, executor
         self.worker = Worker(notes, trials, sweep)
-        self.first = dict(enumerate(map(_written, trials)))  # an unreadable outcome counts as missing
+        self.first = dict(enumerate(map(_write_time, trials)))  # an unreadable outcome counts as missing
         self.open = {number: trial for number, trial in enumerate(trials) if trial.cached.read() is None}
         self.slots = executor.slots(len(self.open))
         self.jobs: dict[int, Job] = {}  # by slot
@@ -52,7 +52,7 @@ class Watch:
                 self._bury()
         finally:
             self.bar.close()
-            self.executor.stop([job for job in self.jobs.values() if not _ended(job)])
+            self.executor.stop([job for job in self.jobs.values() if not _has_ended(job)])
 
     def _look(self) -> bool:
         """Reports trials that have ended, in any sweep; returns True if others are left."""
@@ -68,7 +68,7 @@ class Watch:
                 self.seconds += seconds
                 self._over(number, f"done in {seconds:.0f} s")
             elif (
-                _written(trial) not in (None, self.first[number])
+                _write_time(trial) not in (None, self.first[number])
                 and not trial.cached.checkpoint.held()
                 and not done.exists()
             ):
@@ -79,9 +79,9 @@ class Watch:
         trial = self.open.pop(number)
         del self.kills[None]  # workers can work here: earlier kills between trials no longer count
         self.bar.update()
-        self._say(f"{trial.name}: {result} ({len(self.trials) - len(self.open)} of {len(self.trials)})")
+        self._print_line(f"{trial.name}: {result} ({len(self.trials) - len(self.open)} of {len(self.trials)})")
 
-    def _say(self, line: str) -> None:
+    def _print_line(self, line: str) -> None:
         if self.bar.disable:
             log.info("%s", line)
         else:
@@ -92,26 +92,26 @@ class Watch:
         for slot, job in list(self.jobs.items()):
             if not job.done():
                 if self.executor.is_preempted(job):
-                    self._preempted(slot, job)
+                    self._free_slot(slot, job)
                 continue
             del self.jobs[slot]
             tasks = [job.task(number) for number in range(job.num_tasks)]
             killed = [task for task in tasks if not task.paths.result_pickle.exists()]
-            raised = [error for task in tasks if task not in killed and (error := task.exception()) is not None]
-            if raised:
-                raise InputError(f"a worker ended: {_raised(str(raised[0]))}")
+            errors = [error for task in tasks if task not in killed and (error := task.exception()) is not None]
+            if errors:
+                raise InputError(f"a worker ended: {_last_error(str(errors[0]))}")
             if killed:
                 self._killed(job, killed[0].paths.stderr)
 
-    def _preempted(self, slot: int, job: Job) -> None:
+    def _free_slot(self, slot: int, job: Job) -> None:
         """Frees the slot, and counts no kill, since the trial did not cause it."""
         self.executor.stop([job])  # Slurm may have requeued it, and a slot has one job
         del self.jobs[slot]
-        for number in self._begun(job):
-            self._say(f"{self.trials[number].name}: its worker was preempted; another worker continues")
+        for number in self._begun_trials(job):
+            self._print_line(f"{self.trials[number].name}: its worker was preempted; another worker continues")
 
     def _killed(self, job: Job, stderr: Path) -> None:
-        for number in self._begun(job) or [None]:
+        for number in self._begun_trials(job) or [None]:
             self.kills[number] += 1
             kills, last = self.kills[number], f"its last words are in {stderr}"
             if number is None and kills >= MOST_KILLS:
@@ -119,7 +119,7 @@ class Watch:
             if number is not None and kills >= MOST_KILLS:
                 write_text(self.notes / f"failed-{number}", f"{kills} workers were killed at it; {last}")
             elif number is not None:
-                self._say(f"{self.trials[number].name}: its worker was killed; another worker continues")
+                self._print_line(f"{self.trials[number].name}: its worker was killed; another worker continues")
 
     def _start(self) -> None:
         """Starts workers: at most one per slot and per trial without a worker.
@@ -130,26 +130,26 @@ class Watch:
         idle = [slot for slot in range(self.slots) if slot not in self.jobs]
         if not idle or time.monotonic() < self.ask_at:
             return
-        busy = sum(len(self._begun(job)) for job in self.jobs.values())
+        busy = sum(len(self._begun_trials(job)) for job in self.jobs.values())
         free = sum(not trial.cached.checkpoint.held() for trial in self.open.values())
         looking = len(self.jobs) * self.executor.tasks - busy  # each of these workers takes one of the free trials
-        wanted = -(-(free - looking) // self.executor.tasks)
-        if wanted > 0:
-            slots = idle[:wanted]
+        missing = -(-(free - looking) // self.executor.tasks)
+        if missing > 0:
+            slots = idle[:missing]
             try:
                 self.jobs |= zip(slots, self.executor.start(self.worker, slots), strict=True)
             except InputError as error:
                 if not self.jobs:
                     raise
                 self.ask_at = time.monotonic() + REFUSED_SECONDS  # for example, a busy Slurm does not answer
-                self._say(f"WARNING: {error}; the present workers go on, and the sweep tries again in a minute")
+                self._print_line(f"WARNING: {error}; the present workers go on, and the sweep tries again in a minute")
 
-    def _begun(self, job: Job) -> list[int]:
+    def _begun_trials(self, job: Job) -> list[int]:
         """Unfinished trials that workers of a job have begun."""
         return [number for number in self.open if (self.notes / f"begun-{number}-{job.job_id}").exists()]
 
 
-def _written(trial: StudyRun) -> int | None:
+def _write_time(trial: StudyRun) -> int | None:
     """Time of the trial's outcome file in nanoseconds, or None."""
     try:
         return trial.cached.file.stat().st_mtime_ns
@@ -157,14 +157,14 @@ def _written(trial: StudyRun) -> int | None:
         return None
 
 
-def _ended(job: Job) -> bool:
-    """Returns False too where the state of the job cannot be known, so that it is ended."""
+def _has_ended(job: Job) -> bool:
+    """Returns True if the job has ended; False also for an unknown state, so that the watch ends the job."""
     try:
         return job.done()
-    except Exception:  # of submitit, whatever a cluster answers
+    except Exception:  # submitit raises many kinds, by the cluster's answer
         return False
 
 
-def _raised(text: str) -> str:
+def _last_error(text: str) -> str:
     """Exception in submitit's text: the last line of the traceback that it quotes."""
     return text.split("-" * 22)[1].strip().splitlines()[-1]

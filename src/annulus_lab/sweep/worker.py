@@ -65,24 +65,24 @@ class Worker(Checkpointable):
     def _take(self, number: int, job: StudyRun, runs: Trials) -> bool:
         """Trains a job and returns True; returns False if the job is done, has failed, or another worker holds it."""
         cached = runs.cached(job.trial)
-        if self._over(number, cached):
+        if self._is_over(number, cached):
             return False
         try:
             with cached.checkpoint:
-                if self._over(number, cached):  # meanwhile
+                if self._is_over(number, cached):  # meanwhile
                     return False
                 self._train(number, job, runs, cached)
         except LockedError:
             return False
         return True
 
-    def _over(self, number: int, cached: CachedRun) -> bool:
+    def _is_over(self, number: int, cached: CachedRun) -> bool:
         return cached.read() is not None or (self.notes / f"failed-{number}").exists()
 
     def _train(self, number: int, job: StudyRun, runs: Trials, cached: CachedRun) -> None:
         write_text(self.notes / f"begun-{number}-{JobEnvironment().job_id}", "")
         progress.begin(job.name, progress.Display().show)
-        started = time.monotonic()
+        start = time.monotonic()
         try:
             runs.train(job.trial, cached)
         except UncompletedJobError:  # Slurm's time is over
@@ -92,4 +92,4 @@ class Worker(Checkpointable):
             sentence = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
             write_text(self.notes / f"failed-{number}", sentence)
         else:
-            write_text(self.notes / f"done-{number}", f"{time.monotonic() - started:.3f}")
+            write_text(self.notes / f"done-{number}", f"{time.monotonic() - start:.3f}")

@@ -1,4 +1,4 @@
-"""One claim of a paper: its sentence, the numbers that it is about, and the rules that decide it."""
+"""One claim of a paper: its sentence, its numbers, and the rules that decide it."""
 
 import inspect
 import math
@@ -15,17 +15,17 @@ Rule = Callable[..., Term]
 
 @dataclass(frozen=True)
 class Claim:
-    """An entry of the list of a paper's claims.
+    """Entry of the list of a paper's claims.
 
     id: the paper's short name, a dot, and a name.
     claim: one sentence.
     direction: a rule, a function of the claim's numbers (annulus_lab.report.claims.rules), that decides on any data
         set; None for a claim about printed numbers alone.
-    where: ids of published.yaml, the tables and figures that it is about; none for a theorem, which the sentence names.
+    where: its tables and figures, as ids of published.yaml; empty for a theorem, which the sentence names.
     size: a rule that compares the numbers with printed ones; it decides on the paper's own data and scale alone.
-    dataset: the paper's own data sets; none: numbers that are computed or drawn.
-    values: where the rules' numbers are, in the order in which the page shows them; none: nothing measures them yet.
-    tested: tests that assert the claim where no metrics file holds a number.
+    dataset: the paper's own data sets; empty for numbers that are computed or drawn.
+    values: selectors of the rules' numbers, in the order of the page; empty if nothing measures them yet.
+    tests: tests that assert the claim if no metrics file holds a number.
     ours: a check of this project, beside the paper's table or figure.
     """
 
@@ -36,7 +36,7 @@ class Claim:
     size: Rule | None = None
     dataset: Sequence[str] = ()
     values: Mapping[str, Selector] = field(default_factory=dict)
-    tested: Sequence[str] = ()
+    tests: Sequence[str] = ()
     ours: bool = False
 
     @property
@@ -46,25 +46,25 @@ class Claim:
 
     @property
     def rules(self) -> list[Rule]:
-        """The rules that the claim has: direction, size."""
+        """The claim's rules: direction, size."""
         return [rule for rule in (self.direction, self.size) if rule is not None]
 
     @property
     def names(self) -> list[str]:
-        """The numbers that the rules need."""
+        """Names of the numbers that the rules need."""
         return list(dict.fromkeys(name for rule in self.rules for name in inspect.signature(rule).parameters))
 
     @property
-    def of_images(self) -> bool:
+    def uses_images(self) -> bool:
         """False for theorems, timings, and numbers that are computed or drawn."""
         studies = {selector.file.partition("/")[0] for selector in self.values.values()}
-        return not (studies <= {"estimators", "spirals", "benchmarks"} and (studies or self.tested))
+        return not (studies <= {"estimators", "spirals", "benchmarks"} and (studies or self.tests))
 
     def truth(self, rule: Rule, numbers: Mapping[str, Value]) -> Truth:
-        """Truth of one of the rules for these numbers.
+        """Returns the truth of one of the rules for these numbers.
 
         Raises:
-            RuleFault: for a number that is not finite, a division by zero, lists of unlike length.
+            RuleFault: for a number that is not finite, a division by zero, lists of different lengths.
         """
         term = rule(**{name: _term(name, numbers[name]) for name in inspect.signature(rule).parameters})
         if not isinstance(term.value, Truth):
@@ -74,19 +74,19 @@ class Claim:
         return term.value
 
     def is_own(self, setting: PaperSetting) -> bool:
-        """True for the paper's own data and scale, where a size is decided."""
-        known = {plain(name) for name in self.dataset}
-        computed = setting.drawn is not None and setting.scale is None  # the same at every scale
-        return (computed or setting.scale in ("paper", "gpu")) and (not known or known >= setting.data)
+        """True for the paper's own data and scale, which decide a size."""
+        own_data = {plain(name) for name in self.dataset}
+        computed = setting.synthetic is not None and setting.scale is None  # the same at every scale
+        return (computed or setting.scale in ("paper", "gpu")) and (not own_data or own_data >= setting.data)
 
 
 def text(rule: Rule) -> str:
-    """A rule as text."""
+    """Returns a rule as text."""
     return rule(**{name: Term(name) for name in inspect.signature(rule).parameters}).text
 
 
 def _term(name: str, value: Value) -> Term:
-    """A claim's number as its rule takes it."""
+    """Returns a claim's number as a term of its rule."""
     listed = [one if isinstance(one, ClaimNumber) else ClaimNumber(float(one)) for one in _several(value)]
     if not listed:
         raise RuleFault(f"{name} is an empty list")

@@ -14,12 +14,12 @@ over_256 = partial(estimate, "cifar10_later/pairs.csv", "gain_percent", base="Mo
 
 
 def cifar10_gain(part: str, **rows: Any) -> MetricColumn:
-    """Gains in the linear probe, in points, over the base of a part of cifar10_negatives."""
+    """Selects gains by linear probe, in points, over the base of a part of cifar10_negatives."""
     return estimate(f"cifar10_negatives/{part}.csv", "linear_gain_percent", **rows)
 
 
 def estimates(by: Sequence[str] = ("information_nats",), **rows: Any) -> MetricColumn:
-    """Estimates of a method's rows of the Gaussians, with their spread over seeds, told apart by `by`."""
+    """Selects a method's estimates on the Gaussians with their spread over seeds, sorted by `by`."""
     return spread("estimators/gaussians.csv", "estimate_nats", "std_over_seeds_nats", by=list(by), **rows)
 
 
@@ -38,7 +38,7 @@ CLAIMS = [
             "infonce_64": estimates(method="InfoNCE", pairs=64),
             "infonce_512": estimates(method="InfoNCE", pairs=512),
         },
-        tested=["test_bounds_eqco.py::test_the_eqco_estimate_hardly_depends_on_the_number_of_negatives"],
+        tests=["test_bounds_eqco.py::test_the_eqco_estimate_hardly_depends_on_the_number_of_negatives"],
     ),
     Claim(
         "eqco.infonce-grows",
@@ -71,7 +71,7 @@ CLAIMS = [
                 "estimators/gaussians.csv", "ceiling_nats", method="EqCo", by=["pairs", "information_nats"]
             ),
         },
-        tested=[
+        tests=[
             "test_bounds_eqco.py::test_a_margin_on_the_negatives_is_the_paper_s_on_the_positive_and_the_estimate_cpc_with_alpha_of_k"
         ],
     ),
@@ -97,7 +97,7 @@ CLAIMS = [
         "The loss with margin tau log(alpha / K) is the one whose negatives are weighted by alpha / K (equations 5 "
         "and 10).",
         lambda with_margin, weighted: abs(with_margin - weighted) <= 0.000001,
-        tested=[
+        tests=[
             "test_bounds_eqco.py::test_a_margin_on_the_negatives_is_the_paper_s_on_the_positive_and_the_estimate_cpc_with_alpha_of_k"
         ],
     ),
@@ -105,7 +105,7 @@ CLAIMS = [
         "eqco.gradient-bound",
         "The bound of the gradient's norm under EqCo is free of K, and every gradient is within it (Theorem 2).",
         lambda norm, bound: (norm <= bound).all(),
-        tested=[
+        tests=[
             "test_bounds_eqco.py::test_every_eqco_gradient_is_within_its_bound",
             "test_bounds_eqco.py::test_eqco_gradients_are_as_large_with_few_negatives_as_with_many_and_plain_ones_are_not",
         ],

@@ -5,8 +5,8 @@ from functools import partial
 from annulus_lab.report.claims.claim import Claim
 from annulus_lab.report.claims.selectors import MetricColumn, estimate, exact
 
-# Selections that several numbers share.
-LUMA_AND_COLOUR = ["lab", "ydbdr", "yiq"]  # yuv is ydbdr but for factors, which encoders' normalisation takes away
+# Selectors that several claims use.
+LUMA_AND_COLOUR = ["lab", "ydbdr", "yiq"]  # without yuv: ydbdr times factors, which the encoders' normalisation removes
 BLURS = "cifar10_frequency/sigma.csv"
 CROPS = [0.08, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5]  # the paper's
 OTHER_CROPS = [least for least in CROPS if least != 0.2]
@@ -32,7 +32,7 @@ branch_gain = partial(estimate, "cifar10_strength/branches.csv", "linear_gain_pe
 
 
 def gain_by_information(part: str) -> MetricColumn:
-    """Gains on CIFAR-10, in the order of the information that the views share."""
+    """Selects gains on CIFAR-10, sorted by the information that the views share."""
     file = f"cifar10_strength/{part}.csv"
     return estimate(file, "linear_gain_percent", series="linear head", by=["held_out_nats"])
 
@@ -44,7 +44,7 @@ CLAIMS = [
         "only that about the label (Proposition 4.1).",
         lambda shared, about_label: shared.min() >= about_label,
         where=["infomin.fig1"],
-        tested=["test_views_information.py::test_views_that_keep_the_label_share_at_least_what_the_image_says_of_it"],
+        tests=["test_views_information.py::test_views_that_keep_the_label_share_at_least_what_the_image_says_of_it"],
     ),
     Claim(
         "infomin.data-processing",
@@ -52,7 +52,7 @@ CLAIMS = [
         "the views themselves.",
         lambda shared, of_image, channels: (shared <= of_image).all() & (channels <= shared).all(),
         where=["infomin.fig1"],
-        tested=[
+        tests=[
             "test_views_information.py::test_views_share_no_more_than_either_with_the_image_and_parts_of_them_no_more_than_they"
         ],
     ),
@@ -88,7 +88,7 @@ CLAIMS = [
             "ceiling": ideal("ceiling_nats"),
             "information": ideal("information_nats"),
         },
-        tested=["test_bounds.py::test_no_estimate_exceeds_its_ceiling"],
+        tests=["test_bounds.py::test_no_estimate_exceeds_its_ceiling"],
     ),
     Claim(
         "infomin.shared-factor",
@@ -127,7 +127,7 @@ CLAIMS = [
             "place": position_error(sharing="position"),
             "place_of_others": position_error(sharing=["digit", "background"], by=["sharing"]),
         },
-        tested=["test_moving_digits_moving_digits.py::test_views_share_exactly_the_stated_factors"],
+        tests=["test_moving_digits_moving_digits.py::test_views_share_exactly_the_stated_factors"],
     ),
     Claim(
         "infomin.shared-factor-learned",

@@ -6,7 +6,7 @@ from annulus_lab.report.claims.claim import Claim
 from annulus_lab.report.claims.rules import constant, largest, log
 from annulus_lab.report.claims.selectors import Differences, estimate, exact, spread
 
-# Selections that several numbers share.
+# Selectors that several claims use.
 SEPARABLE = "estimators/staircase-separable_levels.csv"
 JOINT = "estimators/staircase-joint_levels.csv"
 binary = partial(exact, "estimators/binary.csv", by=["m"])
@@ -31,7 +31,7 @@ CLAIMS = [
             "information": binary("information_nats", bound="CPC", alpha=1.0),
             "m": binary("m", bound="CPC", alpha=1.0),
         },
-        tested=["test_bounds.py::test_no_estimate_exceeds_its_ceiling"],
+        tests=["test_bounds.py::test_no_estimate_exceeds_its_ceiling"],
     ),
     Claim(
         "mlcpc.alpha-cpc-exceeds",
@@ -43,7 +43,7 @@ CLAIMS = [
             "cpc": binary("value_nats", bound="CPC", alpha=0.5),
             "information": binary("information_nats", bound="CPC", alpha=0.5),
         },
-        tested=[
+        tests=[
             "test_bounds_theorems.py::test_the_binary_example_has_the_values_of_the_table_which_exceed_the_information_below_the_lowest_alpha"
         ],
     ),
@@ -54,7 +54,7 @@ CLAIMS = [
         where=["mlcpc.text.example1"],
         size=lambda difference: (abs(difference) <= 0.005).all(),
         values={"difference": Differences("mlcpc.text.example1")},
-        tested=[
+        tests=[
             "test_bounds_theorems.py::test_the_binary_example_has_the_values_of_the_table_which_exceed_the_information_below_the_lowest_alpha"
         ],
     ),
@@ -68,7 +68,7 @@ CLAIMS = [
             "mlcpc": binary("value_nats", bound="ML-CPC", alpha="lowest"),
             "information": binary("information_nats", bound="ML-CPC", alpha="lowest"),
         },
-        tested=[
+        tests=[
             "test_bounds_theorems.py::test_cpc_from_1_and_mlcpc_from_alpha_m_n_to_m_are_lower_bounds_and_below_exceed_by_no_more_than_is_said"
         ],
     ),
@@ -192,7 +192,7 @@ CLAIMS = [
                 SEPARABLE, "ceiling_nats", bound=["CPC", "ML-CPC"], by=["bound", "alpha", "information_nats"]
             ),
         },
-        tested=[
+        tests=[
             "test_bounds.py::test_the_ceilings_that_the_papers_state",
             "test_bounds_theorems.py::test_at_the_smallest_alpha_the_ceiling_is_log_of_all_candidates_of_one_query",
         ],
@@ -207,7 +207,7 @@ CLAIMS = [
             "error": ideal("error_nats"),
             "information": ideal("information_nats"),
         },
-        tested=[
+        tests=[
             "test_bounds_theorems.py::test_cpc_from_1_and_mlcpc_from_alpha_m_n_to_m_are_lower_bounds_and_below_exceed_by_no_more_than_is_said"
         ],
     ),
@@ -216,7 +216,7 @@ CLAIMS = [
         "The expectation inside alpha-CPC is at most 1 / alpha below 1 and at most 1 from 1 to m / 2 (Propositions 1"
         " and 2), so alpha-CPC exceeds the information by at most log(1 / alpha).",
         lambda expectation, largest: (expectation <= largest).all(),
-        tested=[
+        tests=[
             "test_bounds_theorems.py::test_the_expectation_behind_the_cpc_bounds_is_at_most_the_larger_of_1_and_1_over_alpha",
             "test_bounds_theorems.py::test_cpc_from_1_and_mlcpc_from_alpha_m_n_to_m_are_lower_bounds_and_below_exceed_by_no_more_than_is_said",
         ],
@@ -226,13 +226,13 @@ CLAIMS = [
         "CPC stays the same when the critic is scaled per query, ML-CPC only when it is scaled as a whole, so it "
         "compares any positive pair with any negative one.",
         lambda cpc_change, mlcpc_change: (abs(cpc_change) <= 0.000001) & (abs(mlcpc_change) > 0.001),
-        tested=["test_bounds_theorems.py::test_a_critic_may_be_scaled_per_query_for_cpc_but_only_as_a_whole_for_mlcpc"],
+        tests=["test_bounds_theorems.py::test_a_critic_may_be_scaled_per_query_for_cpc_but_only_as_a_whole_for_mlcpc"],
     ),
     Claim(
         "mlcpc.algorithm1",
         "Minimising the divergence of Algorithm 1 maximises ML-CPC; the two differ by log(m / alpha).",
         lambda divergence, ceiling, mlcpc: abs(divergence - (ceiling - mlcpc)) <= 0.000001,
-        tested=["test_bounds.py::test_every_loss_and_ceiling_is_that_of_the_plain_loop"],
+        tests=["test_bounds.py::test_every_loss_and_ceiling_is_that_of_the_plain_loop"],
     ),
     Claim(
         "mlcpc.distillation",

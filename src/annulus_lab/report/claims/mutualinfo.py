@@ -11,18 +11,18 @@ from annulus_lab.report.claims.truth import SMALLEST_PRECISION
 # Tables 2(b) to (e) and 4.
 CELLS = ["coco box_ap", "coco mask_ap", "keypoints keypoint_ap", "voc box_ap", "lvis mask_ap"]
 CELLS += ["coco-c4 box_ap", "coco-c4 mask_ap"]
-# The two-dimensional toy: bounds of points that the encoders did not train on.
+# The two-dimensional toy: bounds on points that the encoders did not train on.
 UNSEEN = {"variant": "cosine-slow-warm", "points": "unseen"}
 
 
 def toy(method: str, /, by: Sequence[str] = (), **where: Sequence[int]) -> MetricColumn:
-    """Estimates of the toy's information by a method."""
+    """Selects a method's estimates of the toy's information."""
     return estimate(
         "estimators/conditional.csv", "estimate_nats", "interval_nats", by, **UNSEEN, method=method, **where
     )
 
 
-# Selections that several numbers share.
+# Selectors that several claims use.
 paired_gain = partial(estimate, "cifar10_algorithms/pairs.csv", "gain_percent")
 gain_here = partial(estimate, "cifar10_algorithms/table.csv", "here_gain_percent", table="mutualinfo.table1")
 augmentation_gain = partial(estimate, "cifar10_augmentations/ir.csv", "nn1_gain_percent")
@@ -39,7 +39,7 @@ CLAIMS = [
         "Over a fixed set of embeddings and bank entries the IR objective stays the same when both are permuted "
         "together, so without augmentation it cannot tell images apart (Theorem 2.1).",
         lambda before, after: abs(before - after) <= 0.000001,
-        tested=["test_bounds_theorems.py::test_without_augmentation_images_cannot_be_told_apart"],
+        tests=["test_bounds_theorems.py::test_without_augmentation_images_cannot_be_told_apart"],
     ),
     Claim(
         "mutualinfo.infonce-bound",
@@ -50,7 +50,7 @@ CLAIMS = [
             "infonce": toy("NCE"),
             "information": exact("estimators/conditional.csv", "information_nats", **UNSEEN, method="NCE"),
         },
-        tested=["test_bounds_theorems.py::test_the_estimate_is_below_the_information_and_close_with_the_true_critic"],
+        tests=["test_bounds_theorems.py::test_the_estimate_is_below_the_information_and_close_with_the_true_critic"],
     ),
     Claim(
         "mutualinfo.vince-order",
@@ -63,7 +63,7 @@ CLAIMS = [
             "infonce": toy("NCE"),
             "information": exact("estimators/conditional.csv", "information_nats", **UNSEEN, method="NCE"),
         },
-        tested=[
+        tests=[
             "test_negatives_theorems.py::test_a_ball_bounds_information_no_higher_than_all_negatives_for_every_critic",
             "test_negatives_theorems.py::test_above_the_mean_score_every_single_draw_is_below_the_bound_of_all_negatives",
         ],
@@ -109,20 +109,20 @@ CLAIMS = [
         "mutualinfo.ball-is-vince",
         "The BALL objective plus log K is the empirical VINCE; so are RING and CAVE (Lemmas 4.2 and B.2).",
         lambda objective, ceiling, vince: abs(objective + ceiling - vince) <= 0.000001,
-        tested=["test_estimators_spread.py::test_with_the_whole_set_the_estimate_is_its_formula"],
+        tests=["test_estimators_spread.py::test_with_the_whole_set_the_estimate_is_its_formula"],
     ),
     Claim(
         "mutualinfo.la-without-neighbours",
         "LA whose close set holds only the image itself is BALL (Lemma 4.3).",
         lambda la, ball: abs(la - ball) <= 0.000001,
-        tested=["test_bounds_theorems.py::test_la_with_only_itself_as_neighbour_is_infonce_on_the_same_background"],
+        tests=["test_bounds_theorems.py::test_la_with_only_itself_as_neighbour_is_infonce_on_the_same_background"],
     ),
     Claim(
         "mutualinfo.la-neighbours-bound",
         "Neighbours raise the LA objective by at most log of their number, where the image's own entry is closest "
         "(Lemma 4.4).",
         lambda la, la_alone, neighbours: la - la_alone <= log(neighbours),
-        tested=[
+        tests=[
             "test_bounds_theorems.py::test_neighbours_raise_the_objective_by_at_most_log_of_their_number_where_the_own_row_is_closest"
         ],
     ),
@@ -131,19 +131,19 @@ CLAIMS = [
         "The original LA with exact partitions is the difference of two logsumexps, so estimating the partition "
         "function is unnecessary (Lemma B.3).",
         lambda original, simplified: abs(original - simplified) <= 0.000001,
-        tested=["test_bounds_theorems.py::test_la_is_ring_eq_5_but_for_the_sizes_of_the_sets"],
+        tests=["test_bounds_theorems.py::test_la_is_ring_eq_5_up_to_the_sizes_of_the_sets"],
     ),
     Claim(
         "mutualinfo.simclr-is-infonce",
         "The SimCLR objective plus log K is InfoNCE between two views (Lemma B.1).",
         lambda simclr, infonce: abs(simclr - infonce) <= 0.000001,
-        tested=["test_methods_contrast.py::test_every_combination_has_the_value_and_gradient_of_the_plain_loops"],
+        tests=["test_methods_contrast.py::test_every_combination_has_the_value_and_gradient_of_the_plain_loops"],
     ),
     Claim(
         "mutualinfo.neighbours-inside-the-log",
         "Summing neighbours inside the logarithm gives at least their average outside it (Jensen).",
         lambda inside, outside: inside >= outside,
-        tested=["test_bounds_theorems.py::test_summing_neighbours_inside_the_log_is_at_least_their_average_outside"],
+        tests=["test_bounds_theorems.py::test_summing_neighbours_inside_the_log_is_at_least_their_average_outside"],
     ),
     Claim(
         "mutualinfo.augmentation-needed",
@@ -252,7 +252,7 @@ CLAIMS = [
     ),
     Claim(
         "mutualinfo.critic",
-        "The more expressive the function that scores a pair, the lower the accuracy; the dot product is best (but for "
+        "The more expressive the function that scores a pair, the lower the accuracy; the dot product is best (except "
         "a linear layer on both embeddings, whose scores rank the rows alike for every query).",
         lambda bilinear, one_layer, two_layers: (bilinear < 0) & (one_layer < bilinear) & (two_layers < one_layer),
         where=["mutualinfo.fig7"],

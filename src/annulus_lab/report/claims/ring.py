@@ -8,7 +8,7 @@ from annulus_lab.report.claims.rules import largest, smallest
 from annulus_lab.report.claims.selectors import estimate, exact
 from annulus_lab.report.claims.truth import SMALLEST_PRECISION
 
-# Selections that several numbers share.
+# Selectors that several claims use.
 PIECES = "cifar10/pieces/table.csv"
 CELLS = ["coco box_ap", "coco mask_ap", "keypoints keypoint_ap", "voc box_ap"]
 paired_gain = partial(estimate, "cifar10_algorithms/pairs.csv", "gain_percent")
@@ -37,7 +37,7 @@ CLAIMS = [
             "nce": toy("NCE"),
             "information": exact("estimators/conditional.csv", "information_nats", **UNSEEN, method="NCE"),
         },
-        tested=[
+        tests=[
             "test_negatives_theorems.py::test_a_ball_bounds_information_no_higher_than_all_negatives_for_every_critic",
             "test_bounds_theorems.py::test_with_the_ideal_critic_close_negatives_lower_the_estimate_and_far_ones_lift_it_above_the_information",
         ],
@@ -74,7 +74,7 @@ CLAIMS = [
             "nce_variance": exact("estimators/theorems.json", "thm32_variance_nce"),
             "cnce_variance": exact("estimators/theorems.json", "thm32_variance_cnce"),
         },
-        tested=["test_estimators_spread.py::test_cnce_is_below_nce_and_varies_less_and_nce_less_with_more_negatives"],
+        tests=["test_estimators_spread.py::test_cnce_is_below_nce_and_varies_less_and_nce_less_with_more_negatives"],
     ),
     Claim(
         "ring.bias-variance-trained",
@@ -102,7 +102,7 @@ CLAIMS = [
             "estimate": exact("estimators/theorems.json", "a1_independent_estimate_nats"),
             "ceiling": exact("estimators/theorems.json", "ceiling_nats"),
         },
-        tested=[
+        tests=[
             "test_bounds_theorems.py::test_with_the_ideal_critic_close_negatives_lower_the_estimate_and_far_ones_lift_it_above_the_information"
         ],
     ),
@@ -116,7 +116,7 @@ CLAIMS = [
             "low_ring": exact("estimators/theorems.json", "ring_exceeding_nats"),
             "high_ring": exact("estimators/theorems.json", "ring_condition_nats"),
         },
-        tested=[
+        tests=[
             "test_negatives_theorems.py::test_a_ring_at_low_similarity_exceeds_the_bound_of_all_negatives",
             "test_bounds_theorems.py::test_with_the_ideal_critic_close_negatives_lower_the_estimate_and_far_ones_lift_it_above_the_information",
         ],
@@ -125,13 +125,13 @@ CLAIMS = [
         "ring.whole-is-ir",
         "A ring of everything, from percentile 0 to 100, is IR.",
         lambda ring, ir: abs(ring - ir) <= 0.000001,
-        tested=["test_negatives_samplers.py::test_ball_and_ring_of_the_whole_memory_are_uniform_draw_for_draw"],
+        tests=["test_negatives_samplers.py::test_ball_and_ring_of_the_whole_memory_are_uniform_draw_for_draw"],
     ),
     Claim(
         "ring.la-form",
-        "LA in the form of equation 5 is the difference of two logsumexps but for the logarithms of the sets' sizes.",
+        "LA in the form of equation 5 is the difference of two logsumexps, up to the logarithms of the sets' sizes.",
         lambda la, logsumexps, sizes: abs(la - logsumexps - sizes) <= 0.000001,
-        tested=["test_bounds_theorems.py::test_la_is_ring_eq_5_but_for_the_sizes_of_the_sets"],
+        tests=["test_bounds_theorems.py::test_la_is_ring_eq_5_up_to_the_sizes_of_the_sets"],
     ),
     Claim(
         "ring.beats-ir",

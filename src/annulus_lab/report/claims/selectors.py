@@ -1,11 +1,12 @@
-"""Where the numbers of a claim are: columns of metrics files with their intervals, fields, differences from a table.
+"""Selectors of a claim's numbers: columns of metrics files with intervals, fields, differences from a table.
 
     exact(file, column, by=..., **where)                a number without an interval; of a JSON file, a field
-    estimate(file, column, interval, by=..., **where)   one whose file has half of its 95 % interval
+    estimate(file, column, interval, by=..., **where)   a number with half of its 95 % interval in the file
     spread(file, column, std, by=..., **where)          a mean over seeds with their standard deviation
-    Differences(table, where)                           here minus paper, of every row of a table of the papers
+    Differences(table, where)                           here minus paper, for every row of a table of the papers
 
-`where` picks rows: a column holds this, or one of these. With `by` there are several, in the order of these columns.
+`where` selects rows: a column holds the value, or one of the values. With `by` the selector reads a list, sorted by
+these columns.
 """
 
 import math
@@ -20,7 +21,7 @@ from annulus_lab.report.claims.truth import SMALLEST_EFFECT, ClaimNumber, Value
 from annulus_lab.report.papers.comparison import ComparedRow, Comparison, load_measured
 from annulus_lab.report.papers.metrics import Metrics, Missing, Row
 from annulus_lab.report.papers.published import label
-from annulus_lab.report.papers.setting import PaperSetting, conclusive, read_setting
+from annulus_lab.report.papers.setting import PaperSetting, conclusive_file, read_setting
 
 Name = str | int | float
 Where = Mapping[str, Name | Sequence[Name]]
@@ -28,11 +29,11 @@ Where = Mapping[str, Name | Sequence[Name]]
 
 @dataclass(frozen=True)
 class MetricColumn:
-    """A column of a CSV file, or a field of a JSON file.
+    """Column of a CSV file, or field of a JSON file.
 
-    `interval` is the column with half of its 95 % interval, or `std` the one with the standard deviation over as many
-    seeds as the column `seeds` says. Without either it is exact. A list of fewer than `least` rows is missing.
-    `smallest` is the smallest effect of interest of a percentage; 0: none.
+    `interval`: column with half of the 95 % interval. `std`: column with the standard deviation over seeds; the column
+    `seeds` has their number. Without either the number is exact. A list of fewer than `least` rows is missing.
+    `smallest`: smallest effect of interest of a percentage; 0: none.
     """
 
     file: str
@@ -45,13 +46,13 @@ class MetricColumn:
     smallest: float = SMALLEST_EFFECT
 
     def read(self, metrics: Metrics, tables: Mapping[str, Comparison]) -> tuple[Value, PaperSetting]:
-        """The number, or with `by` the numbers, and how they were made.
+        """Returns the number (with `by` the list of numbers) and its setting.
 
         Raises:
-            Missing: when nothing has written them.
-            Broken: when their file cannot be right.
+            Missing: when the file or the rows are not there.
+            Broken: when the file is damaged.
         """
-        if (file := conclusive(metrics, self.file)) != self.file:
+        if (file := conclusive_file(metrics, self.file)) != self.file:
             return replace(self, file=file).read(metrics, tables)
         if self.file.endswith(".json"):
             return metrics.number(self.file, self.column), read_setting(metrics, self.file)
@@ -72,7 +73,7 @@ class MetricColumn:
         return value, read_setting(metrics, self.file, *metrics.matching(self.file, self.where))
 
     def keys(self, metrics: Metrics, tables: Mapping[str, Comparison]) -> tuple[str, list[str]]:
-        """What tells the numbers of a list apart: the names of the columns, and of each number their values.
+        """Returns the names of the columns `by`, and their values in the row of each number.
 
         Raises:
             Missing, Broken: as `read`.
@@ -81,9 +82,9 @@ class MetricColumn:
         return ", ".join(self.by), [", ".join(label(row[column]) for column in self.by) for row in rows]
 
     def _by_seed(self, metrics: Metrics, row: Row) -> tuple[tuple[int, float], ...]:
-        """Value of each seed, from columns such as linear_top1_seed70_percent; empty if the file has none.
+        """Returns each seed and its value, from columns such as linear_top1_seed70_percent; empty if there are none.
 
-        A gain of a seed is the row's accuracy minus its base's.
+        A seed's gain is the row's accuracy minus its base's.
         """
         stem, _, unit = self.column.rpartition("_")
         values = self._seed_numbers(metrics, row, stem, unit)
@@ -103,17 +104,17 @@ class MetricColumn:
         return values
 
     def _base(self, metrics: Metrics, row: Row) -> Row:
-        """The row over which a row of a grid gains: of the same series or value, where there are several bases."""
+        """Returns the base of a row of a grid. Of several bases it has the row's series or value."""
         verdict = self.column.replace("_gain_percent", "_verdict")
         bases = [one for one in metrics.rows(self.file) if one.get(verdict) == "base"]
         if row in bases:
             return row
         alike = [one for one in bases if any(one.get(name) == row.get(name) for name in ("series", "value"))]
-        chosen = alike if len(bases) > 1 else bases
-        return chosen[0] if chosen else {}
+        base_rows = alike if len(bases) > 1 else bases
+        return base_rows[0] if base_rows else {}
 
     def _halves(self, metrics: Metrics) -> float | list[float]:
-        """Half of the 95 % interval of each number; infinite where one seed shows none."""
+        """Returns half of the 95 % interval of each number; infinite for one seed."""
         if self.interval is not None:
             return metrics.column(self.file, self.where, self.interval, self.by, empty=math.inf)
         stds = metrics.column(self.file, self.where, str(self.std), self.by, empty=math.inf)
@@ -127,7 +128,7 @@ def _over_seeds(std: float, seeds: float) -> float:
 
 @dataclass(frozen=True)
 class Differences:
-    """Our numbers minus the papers', of the rows of one of their tables with these labels, always several."""
+    """Our numbers minus the paper's, a list: the rows of one of the papers' tables with these labels."""
 
     table: str
     where: Where = field(default_factory=dict)
@@ -136,11 +137,15 @@ class Differences:
 
     @property
     def file(self) -> str:
-        """Where ours are, by measured.yaml."""
+        """Metrics file of our numbers, by measured.yaml."""
         return load_measured()[self.table].file
 
     def read(self, metrics: Metrics, tables: Mapping[str, Comparison]) -> tuple[list[float], PaperSetting]:
-        """As that of a column. A claim says by itself at which scale a difference decides."""
+        """Returns the differences and their setting, on any data set and scale.
+
+        Raises:
+            Missing, Broken: as `MetricColumn.read`.
+        """
         comparison = tables[self.table]
         file = str(comparison.file)
         if comparison.status == "broken":
@@ -151,17 +156,17 @@ class Differences:
         return values, read_setting(metrics, file, comparison.row)
 
     def keys(self, metrics: Metrics, tables: Mapping[str, Comparison]) -> tuple[str, list[str]]:
-        """As that of a column."""
+        """Returns the names of the labels that differ, and their values in each row."""
         rows = self._rows(tables[self.table])
         labels = [row.labels | ({"column": row.column} if row.column else {}) for row in rows]
         differ = [name for name in labels[0] if len({row.get(name) for row in labels}) > 1]
         return ", ".join(differ), [", ".join(row.get(name, "") for name in differ) for row in labels]
 
     def _rows(self, comparison: Comparison) -> list[ComparedRow]:
-        """The rows, all of which have a number here.
+        """Returns the selected rows with a printed number.
 
         Raises:
-            Missing: when one has none, or there is none.
+            Missing: when no row matches, or a row has no number here.
         """
         wanted = {name: label(value) for name, value in self.where.items()}
         rows = [
@@ -180,7 +185,7 @@ Selector = MetricColumn | Differences
 
 
 def exact(file: str, column: str, /, by: Sequence[str] = (), **where: Name | Sequence[Name]) -> MetricColumn:
-    """A number without an interval, such as a ceiling that is computed."""
+    """Selects a number without an interval, such as a ceiling that is computed."""
     return MetricColumn(file, column, where, by)
 
 
@@ -194,7 +199,7 @@ def estimate(
     smallest: float = SMALLEST_EFFECT,
     **where: Name | Sequence[Name],
 ) -> MetricColumn:
-    """A number with half of its interval in a column beside it: nn1_gain_percent, nn1_gain_interval_percent."""
+    """Selects a number and half of its interval: nn1_gain_percent, nn1_gain_interval_percent."""
     words, _, unit = column.rpartition("_")
     return MetricColumn(
         file, column, where, by, interval=interval or f"{words}_interval_{unit}", least=least, smallest=smallest
@@ -202,5 +207,5 @@ def estimate(
 
 
 def spread(file: str, column: str, std: str, /, by: Sequence[str] = (), **where: Name | Sequence[Name]) -> MetricColumn:
-    """A mean over seeds, whose standard deviation is in the column `std`, and their number in the column `seeds`."""
+    """Selects a mean over seeds; the columns `std` and `seeds` have the standard deviation and the count."""
     return MetricColumn(file, column, where, by, std=std)

@@ -1,15 +1,15 @@
 """Verdicts on the papers' claims: each rule applied to the numbers that it names.
 
-One rule for all claims. The direction of a claim is decided on any data set, which stands beside the verdict. Its size
-is decided on the paper's own data and scale; elsewhere it is information.
+One rule holds for all claims. The direction of a claim is decided on any data set; the page prints the data set beside
+the verdict. The size is decided on the paper's own data and scale; elsewhere it is information.
 
-held, did not hold          the direction, where the numbers' intervals exclude the other verdict
+held, did not hold          the direction; the numbers' intervals exclude the other verdict
 no effect                   the interval holds 0 and lies within the smallest effect of interest
-undecided                   none of these; the reason says how wide the interval is
-refuted in size             of a claim about printed numbers alone: they lie outside of the intervals
+undecided                   none of these; the reason gives the width of the interval
+refuted in size             a claim about printed numbers alone; they lie outside of the intervals
 asserted by a test          a theorem without a number in metrics/; the reason names the tests
-not run                     a number is missing; `command` says what makes it, if anything does yet
-broken                      a number cannot be right, or the rule does not fit it
+not run                     a number is missing; `command` makes it, if a study does
+broken                      a file is damaged, or the rule cannot be computed of its numbers
 """
 
 import math
@@ -36,7 +36,7 @@ RULE = (
     "the printed effect where it is smaller). A claim that a result holds on a further data set too waits for that "
     "data set."
 )
-DIGITS = 6  # of the numbers shown; rules see all
+DIGITS = 6  # of the numbers on the page; rules compute with all digits
 Kind = Literal[
     "held", "did not hold", "no effect", "undecided", "refuted in size", "asserted by a test", "not run", "broken"
 ]
@@ -46,10 +46,10 @@ Size = Literal["held", "refuted", "undecided"]
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim and what became of it.
+    """A claim, its verdict and its numbers.
 
-    `size`: whether the intervals hold the printed numbers; `own`: on the paper's own data and scale, where it decides.
-    In `numbers`, `gain_interval` is half of the interval of `gain`.
+    `size`: verdict on the printed numbers. `own`: the numbers are of the paper's own data and scale, which decide the
+    size. In `numbers`, `gain_interval` is half of the interval of `gain`.
     """
 
     id: str
@@ -66,12 +66,12 @@ class Verdict:
     size_rule: str | None = None
     own: bool = False
     ours: bool = False
-    directed: bool = True  # not a claim about printed numbers alone
-    of_images: bool = True  # not of numbers that are computed or drawn
+    has_direction: bool = True  # False for a claim about printed numbers alone
+    uses_images: bool = True  # False for numbers that are computed or drawn
 
     @property
-    def sized(self) -> str | None:
-        """The verdict on the size, in words."""
+    def size_text(self) -> str | None:
+        """Verdict on the size, in words."""
         if self.size is None:
             return None
         where = "" if self.own else ", as information: not the paper's own data and scale"
@@ -79,17 +79,17 @@ class Verdict:
 
 
 def verdicts(metrics: Metrics) -> list[Verdict]:
-    """Every claim of the papers with its verdict on these metrics."""
+    """Returns the verdict on every claim of the papers."""
     tables = {comparison.table.id: comparison for comparison in compare(metrics)}
     return [verdict(claim, metrics, tables) for claim in CLAIMS]
 
 
 def verdict(claim: Claim, metrics: Metrics, tables: Mapping[str, Comparison]) -> Verdict:
-    """One claim's verdict, with whatever of its numbers there is."""
+    """Returns the verdict on one claim, with the numbers that exist."""
     numbers: dict[str, Value] = {}
     settings: list[PaperSetting] = []
     faults: list[Broken | RuleFault] = []
-    missing = [] if claim.values or claim.tested else ["no study here measures it yet"]
+    missing = [] if claim.values or claim.tests else ["no study here measures it yet"]
     for name, selector in claim.values.items():
         try:
             numbers[name], setting = selector.read(metrics, tables)
@@ -110,12 +110,12 @@ def verdict(claim: Claim, metrics: Metrics, tables: Mapping[str, Comparison]) ->
     elif missing:
         kind, reason = "not run", missing[0]
     elif not claim.values:
-        tests = ", ".join(f"`tests/{name}`" for name in claim.tested)
+        tests = ", ".join(f"`tests/{name}`" for name in claim.tests)
         kind, reason = "asserted by a test", f"`make test-all` asserts it: {tests}"
     else:
-        kind, reason = _decided(claim, truths[0])
-    made = "; ".join(dict.fromkeys(str(setting) for setting in settings if str(setting))) or None
-    sized = claim.size is not None and bool(truths)
+        kind, reason = _decide(claim, truths[0])
+    setting_text = "; ".join(dict.fromkeys(str(setting) for setting in settings if str(setting))) or None
+    has_size = claim.size is not None and bool(truths)
     return Verdict(
         id=claim.id,
         claim=claim.claim,
@@ -126,20 +126,20 @@ def verdict(claim: Claim, metrics: Metrics, tables: Mapping[str, Comparison]) ->
         numbers=page_numbers(numbers),
         reason=reason,
         command=next((metrics.command(selector.file) for selector in claim.values.values()), None),
-        setting=made,
-        size={True: "held", False: "refuted", None: "undecided"}[truths[-1].holds] if sized else None,
+        setting=setting_text,
+        size={True: "held", False: "refuted", None: "undecided"}[truths[-1].holds] if has_size else None,
         size_rule=text(claim.size) if claim.size is not None and claim.direction is not None else None,
-        own=sized and all(map(claim.is_own, settings)),
+        own=has_size and all(map(claim.is_own, settings)),
         ours=claim.ours,
-        directed=claim.direction is not None,
-        of_images=claim.of_images,
+        has_direction=claim.direction is not None,
+        uses_images=claim.uses_images,
     )
 
 
-def _decided(claim: Claim, truth: Truth) -> tuple[Kind, str | None]:
-    """The verdict on a claim's first rule, and why it is no more."""
+def _decide(claim: Claim, truth: Truth) -> tuple[Kind, str | None]:
+    """Returns the verdict on a claim's first rule, and the reason if it is undecided or has no effect."""
     if truth.holds is None:
-        return "undecided", seen(claim, truth)
+        return "undecided", interval_width(claim, truth)
     if truth.no_effect == "all":
         return "no effect", "the interval holds 0 and lies within the smallest effect of interest"
     part = "of a part of it the interval holds 0 and lies within the smallest effect of interest"
@@ -147,9 +147,9 @@ def _decided(claim: Claim, truth: Truth) -> tuple[Kind, str | None]:
     return kind, part if truth.no_effect else None
 
 
-def counted(results: Sequence[Verdict]) -> str:
-    """Claims by verdict, in words: directions, sizes, and the checks that are no paper's claims."""
-    parts = [("directions", _kinds(results)), ("of these on images", _kinds(_of_images(results)))]
+def verdict_counts(results: Sequence[Verdict]) -> str:
+    """Returns the count of each verdict as text: directions, sizes, and checks of our own."""
+    parts = [("directions", _kinds(results)), ("of these on images", _kinds(_image_claims(results)))]
     for own, where in ((True, "sizes on the papers' own data and scale"), (False, "sizes elsewhere, as information")):
         sizes = [verdict.size for verdict in results if verdict.own == own and verdict.size and not verdict.ours]
         parts.append((where, Counter(sizes)))
@@ -162,41 +162,41 @@ def counted(results: Sequence[Verdict]) -> str:
 
 
 def table(results: Sequence[Verdict]) -> list[list[str]]:
-    """Both counts by paper, for all, and for those on images, with a heading; checks of our own are left out."""
+    """Returns rows with a heading: counts of directions and sizes by paper, for all, and on images; no own checks."""
     kinds = [kind for kind in VERDICTS if kind not in ("refuted in size", "broken")]
     sizes = {f"size {size}{where}": (own, size) for own, where in ((True, ""), (False, ", elsewhere"))
              for size in ("held", "refuted")}  # fmt: skip
     rows = [["paper", *kinds, *sizes]]
     by_paper = {name: [one for one in results if one.paper == name] for name in dict.fromkeys(v.paper for v in results)}
-    for name, of in (by_paper | {"all": results, "all on images": _of_images(results)}).items():
-        tally = _kinds(of) + Counter((verdict.own, verdict.size) for verdict in of if not verdict.ours)
+    for name, group in (by_paper | {"all": results, "all on images": _image_claims(results)}).items():
+        tally = _kinds(group) + Counter((verdict.own, verdict.size) for verdict in group if not verdict.ours)
         rows.append([name, *(str(tally[kind]) for kind in [*kinds, *sizes.values()])])
     return rows
 
 
-def _of_images(results: Sequence[Verdict]) -> list[Verdict]:
-    return [verdict for verdict in results if verdict.of_images]
+def _image_claims(results: Sequence[Verdict]) -> list[Verdict]:
+    return [verdict for verdict in results if verdict.uses_images]
 
 
 def _kinds(results: Sequence[Verdict]) -> Counter:
-    """The papers' claims of a direction by verdict."""
-    return Counter(verdict.verdict for verdict in results if verdict.directed and not verdict.ours)
+    """Returns the count of the papers' directions by verdict."""
+    return Counter(verdict.verdict for verdict in results if verdict.has_direction and not verdict.ours)
 
 
-def seen(claim: Claim, truth: Truth) -> str:
-    """Width of the interval of an undecided rule, in the unit of the claim's intervals where they have one."""
+def interval_width(claim: Claim, truth: Truth) -> str:
+    """Returns the width of an undecided rule's interval as text, in the unit that the claim's intervals share."""
     if truth.share:
-        return f"a share of {2 * truth.seen:.2g} is undecided"
-    if math.isinf(truth.seen):
+        return f"a share of {2 * truth.undecided_half:.2g} is undecided"
+    if math.isinf(truth.undecided_half):
         return "one seed shows no interval"
     columns = [selector.interval for selector in claim.values.values() if selector.interval]
     units = {column.rpartition("_")[2] for column in columns}
     unit = {"percent": " points", "nats": " nats"}.get(units.pop(), "") if len(units) == 1 else ""
-    return f"its interval is ± {truth.seen:.2g}{unit}"
+    return f"its interval is ± {truth.undecided_half:.2g}{unit}"
 
 
 def page_numbers(numbers: Mapping[str, Value]) -> dict[str, float | list[float]]:
-    """The numbers, and half of the interval of those that have one, to the digits that the page shows."""
+    """Returns the numbers and half of their intervals, rounded to the page's digits."""
     by_name: dict[str, float | list[float]] = {}
     for name, value in numbers.items():
         listed = value if isinstance(value, list) else [value]

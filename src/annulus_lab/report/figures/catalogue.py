@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 
 from annulus_lab.report.figures.distillation import over_alpha
 from annulus_lab.report.figures.drawing import Row
-from annulus_lab.report.figures.gains import base_of, compared, gains
-from annulus_lab.report.figures.law import CONTROLS_DRAWN, DRAWN, REAL, later_losses, law
+from annulus_lab.report.figures.gains import base_name, compared_rows, gains
+from annulus_lab.report.figures.law import CONTROL_FILES, REAL, SYNTHETIC, later_losses, law
 from annulus_lab.report.figures.moving_digits import moving_digits
 from annulus_lab.report.figures.studies import (
     LINEAR,
@@ -45,18 +45,18 @@ INTERVALS = "Bars: 95 % intervals."
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure of the page. `name` is the paper's id where it has one; `section` is where it stands."""
+    """Figure of the page. `name`: its id in published.yaml, if it has one. `section`: its place on the page."""
 
     name: str
     title: str
     section: str  # comparison | law | papers | curves | diagnostics
     files: tuple[str, ...]  # metrics files, as law/moco.csv
     draw: Callable[..., Figure]
-    of: str = ""  # the id in published.yaml whose finding is quoted, where it differs from the name
-    bars: str = ""  # what error bars are
+    paper_id: str = ""  # id in published.yaml of the quoted finding, if it differs from the name
+    bars: str = ""  # meaning of the error bars
 
 
-# What is to be seen in figures whose finding published.yaml does not state: drawn from tables, or ours alone.
+# Findings of figures without one in published.yaml: drawn from tables, or ours alone.
 FINDINGS = {
     "mutualinfo.table3": "On a toy of known information NCE comes closest to it; CNCE falls by orders of magnitude as "
     "fewer, closer negatives are kept.",
@@ -91,21 +91,21 @@ FINDINGS = {
 }
 
 
-def _swept(name: str, part: str, x: str, title: str, y: str = "nn1_top1") -> Plot:
-    """A figure of a study's part: accuracy over the values of a setting."""
+def _sweep(name: str, part: str, x: str, title: str, y: str = "nn1_top1") -> Plot:
+    """Returns a figure of a study's part: accuracy over the values of a setting."""
     unit = {"nn1_top1": NN1, "linear_top1": LINEAR}[y]
     draw = partial(accuracy, x="value", y=f"{y}_percent", label=x, unit=unit, half=f"{y}_interval_percent", log_x=True)
     return Plot(name, title, "papers", (f"{part}.csv",), draw, bars=INTERVALS)
 
 
-def _epochs(name: str, part: str, title: str, of: str = "") -> Plot:
-    """A figure of a study's part: accuracy over epochs."""
+def _epochs(name: str, part: str, title: str, paper_id: str = "") -> Plot:
+    """Returns a figure of a study's part: accuracy over epochs."""
     draw = partial(accuracy, x="x", y="nn1_top1_percent", label="epoch", unit=NN1)
-    return Plot(name, title, "papers", (f"{part}_figure.csv",), draw, of)
+    return Plot(name, title, "papers", (f"{part}_figure.csv",), draw, paper_id)
 
 
-def _shared(name: str, title: str, *parts: str) -> Plot:
-    """A figure of a study's parts: accuracy against what two views share."""
+def _information_plot(name: str, title: str, *parts: str) -> Plot:
+    """Returns a figure of a study's parts: accuracy against the information that two views share."""
     return Plot(name, title, "papers", tuple(f"{part}.csv" for part in parts), against_information, bars=INTERVALS)
 
 
@@ -115,10 +115,10 @@ def _curve(name: str, title: str, columns: dict[str, str], y: str, file: str, sc
 
 
 def comparisons(rows: Sequence[Row], file: str) -> list[Plot]:
-    """The comparison figure of a study's table, one plot for each table of the papers of which a row was run."""
+    """Returns a comparison figure for each table of the papers with rows in a study's table."""
     plots, study = [], file.partition("/")[0]
-    for table, table_rows in compared(rows).items():
-        title = f"Linear probe, gain over {base_of(rows, table)}"
+    for table, table_rows in compared_rows(rows).items():
+        title = f"Linear probe, gain over {base_name(rows, table)}"
         if table_rows:
             name = f"gain.{study}.{table}"
             plots.append(Plot(name, title, "comparison", (file,), partial(gains, table=table), table))
@@ -128,11 +128,11 @@ def comparisons(rows: Sequence[Row], file: str) -> list[Plot]:
 LATER_FILES = ("cifar10_later/table.csv", "cifar10_later/pairs.csv")
 LAWS = [
     Plot("law", "When a sampler helps, on CIFAR-10", "law", tuple(REAL), partial(law, REAL), bars=INTERVALS),
-    Plot("law.controls", "The same, where more than the temperature moves the weight", "law", tuple(CONTROLS_DRAWN),
-         partial(law, CONTROLS_DRAWN), bars=INTERVALS),
+    Plot("law.controls", "The same, where more than the temperature moves the weight", "law", tuple(CONTROL_FILES),
+         partial(law, CONTROL_FILES), bars=INTERVALS),
     Plot("law.later", "The same of later losses, samplers and positives", "law", LATER_FILES, later_losses,
          bars=INTERVALS),
-    Plot("law.drawn", "When a sampler helps, on images with fog", "law", tuple(DRAWN), partial(law, DRAWN),
+    Plot("law.drawn", "When a sampler helps, on images with fog", "law", tuple(SYNTHETIC), partial(law, SYNTHETIC),
          bars=INTERVALS),
 ]  # fmt: skip
 PRETRAIN, LINEAR_HISTORY = "main/pretrain_history.csv", "main/linear_history.csv"
@@ -165,13 +165,13 @@ PLOTS = [
     Plot("diagnostics.geometry", "The embeddings over training", "diagnostics", (DIAGNOSTICS,), geometry),
     Plot("mutualinfo.fig2", "Stability of the objectives; bank rate", "papers",
          ("cifar10_negatives/stability_figure.csv", "cifar10_negatives/bank-rate.csv"), stability, bars=INTERVALS),
-    _shared("mutualinfo.fig4", "Accuracy against what two views share", "cifar10_augmentations/noise",
+    _information_plot("mutualinfo.fig4", "Accuracy against what two views share", "cifar10_augmentations/noise",
             "cifar10_augmentations/crop", "cifar10_augmentations/small-crops"),
-    _swept("infomin.fig6", "cifar10_frequency/sigma", "blur, pixels",
+    _sweep("infomin.fig6", "cifar10_frequency/sigma", "blur, pixels",
            "Low against high frequencies, by the blur between them", "linear_top1"),
-    _shared("infomin.fig10", "Stronger augmentation, step by step", "cifar10_strength/steps"),
-    _shared("infomin.fig11", "How small crops may be", "cifar10_strength/crop"),
-    _shared("infomin.fig12", "How strong colour jitter may be", "cifar10_strength/jitter"),
+    _information_plot("infomin.fig10", "Stronger augmentation, step by step", "cifar10_strength/steps"),
+    _information_plot("infomin.fig11", "How small crops may be", "cifar10_strength/crop"),
+    _information_plot("infomin.fig12", "How strong colour jitter may be", "cifar10_strength/jitter"),
     _epochs("mutualinfo.fig5-ir", "cifar10_augmentations/ir", "Which augmentations IR needs", "mutualinfo.fig5"),
     _epochs("mutualinfo.fig5-cmc", "cifar10_augmentations/cmc", "Which augmentations CMC needs", "mutualinfo.fig5"),
     Plot("mutualinfo.fig6", "Two spirals seen through noise", "papers", ("spirals/points.csv", "spirals/curve.csv"),
@@ -179,8 +179,8 @@ PLOTS = [
     Plot("mutualinfo.fig6-planes", "The learned planes of the spirals", "papers", ("spirals/plane.csv",),
          learned_planes, "mutualinfo.fig6"),
     _epochs("mutualinfo.fig7", "cifar10_negatives/critic", "Witness functions"),
-    _swept("mutualinfo.fig9", "cifar10_negatives/count", "negatives", "How many negatives"),
-    _swept("mutualinfo.fig10", "cifar10_negatives/temperature", "temperature", "Temperature"),
+    _sweep("mutualinfo.fig9", "cifar10_negatives/count", "negatives", "How many negatives"),
+    _sweep("mutualinfo.fig10", "cifar10_negatives/temperature", "temperature", "Temperature"),
     Plot("mutualinfo.table3", "NCE and CNCE on a toy of known information", "papers", ("estimators/conditional.csv",),
          conditional, bars="Bars: 95 % interval over seeds. cosine: the printed setting. cosine-slow-warm: a tenth of "
          "the printed learning rate, uniform negatives at first. Estimates of 0 and less have no place on the axis."),
@@ -211,8 +211,8 @@ PLOTS = [
          partial(accuracy, x="value", y="bound_nats", half="bound_interval_nats", log_x=True, label="K, negatives",
                  unit="bound, nats"),
          bars=INTERVALS),
-    _swept("eqco.fig2", "cifar10_negatives/eqco-moco", "K, negatives", "MoCo with and without EqCo", "linear_top1"),
-    _swept("eqco.fig3", "cifar10_negatives/eqco-simo-256", "K, negatives", "SiMo with and without EqCo", "linear_top1"),
+    _sweep("eqco.fig2", "cifar10_negatives/eqco-moco", "K, negatives", "MoCo with and without EqCo", "linear_top1"),
+    _sweep("eqco.fig3", "cifar10_negatives/eqco-simo-256", "K, negatives", "SiMo with and without EqCo", "linear_top1"),
     Plot("eqco.fig4", "Gradient's norm with and without EqCo", "papers", ("cifar10_negatives/eqco-moco.csv",),
          partial(accuracy, x="value", y="gradient_mean_norm", half="gradient_std_norm", log_x=True,
                  label="K, negatives", unit="gradient norm"),

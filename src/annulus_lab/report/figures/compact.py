@@ -1,19 +1,19 @@
-"""The same picture in fewer bytes: matplotlib's SVG without what says nothing, and a page that has each style once."""
+"""Smaller SVG: matplotlib's output without redundant parts, and a page with each style once."""
 
 import hashlib
 import re
 
 # Innermost groups without an attribute.
 GROUP = re.compile(r"<g>((?:(?!</?g[ >]).)*)</g>")
-DRAWN = re.compile(r"<(?:path|use|text|g|rect|image) [^<>]*>")
+SHAPES = re.compile(r"<(?:path|use|text|g|rect|image) [^<>]*>")
 STYLE = re.compile(r' style="([^"]*)"')
 
 
 def compact(content: str, name: str, grid: str) -> str:
-    """A third of matplotlib's bytes: tenths of a unit, and no fonts (the page sets them), names or groups without use.
+    """Reduces matplotlib's SVG to a third of its bytes: tenths of a unit, without fonts and unused names or groups.
 
-    Identifiers begin with a digest of the figure's name, so that no two figures share one. Lines of the grid, which
-    have the colour `grid`, are never longer than the axes: they need no clipping.
+    The page sets the fonts. Identifiers begin with a digest of the figure's name, so that figures share none. Lines of
+    the grid, which have the colour `grid`, end at the axes, so their clipping is removed.
     """
     content = content[content.index("<svg") :]
     content = re.sub(r"<metadata>.*?</metadata>\s*|<!--.*?-->\s*", "", content, flags=re.DOTALL)
@@ -41,15 +41,15 @@ def _tag(tag: str, own: dict[str, str]) -> str:
 
 
 def with_classes(page: str) -> str:
-    """The page with each style of its figures once, as a class; half of their bytes were styles of lines and marks.
+    """Replaces each style of the figures by a CSS class; half of their bytes were styles of lines and marks.
 
-    Only tags of SVG are changed: text there has no `<`, so what a series is called becomes no style.
+    Only tags of SVG change. Text there has no `<`, so the name of a series cannot become a style.
     """
     names: dict[str, str] = {}
 
-    def classed(tag: re.Match[str]) -> str:
+    def with_class(tag: re.Match[str]) -> str:
         return STYLE.sub(lambda style: f' class="{names.setdefault(style[1], f"f{len(names)}")}"', tag[0])
 
-    page = DRAWN.sub(classed, page)
+    page = SHAPES.sub(with_class, page)
     rules = "".join(f".{name}{{{style}}}" for style, name in names.items())
     return page.replace("</style>", f"{rules}</style>", 1)

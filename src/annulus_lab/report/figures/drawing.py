@@ -1,7 +1,7 @@
-"""How a figure looks: matplotlib's axes in the page's own colours, and the SVG that the page holds.
+"""Style of the figures: matplotlib axes in the page's colours, and SVG for the page.
 
-Matplotlib knows no light and dark. It draws in a few odd colours that stand for the page's: `svg` writes each as a CSS
-variable, text and axes as currentColor. A series is told from the next by colour, marker and dash.
+Matplotlib has no light and dark mode. It draws in placeholder colours: `svg` writes each as a CSS variable, and that
+of text and axes as currentColor. Series differ in colour, marker and dash.
 """
 
 import io
@@ -28,7 +28,7 @@ CSS |= {colour: f"var(--series-{i})" for i, colour in enumerate(SERIES, 1)}
 MARKERS = "os^Dv<>P"
 DASHES = ["-", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 2, 1, 2)), (0, (8, 2)), (0, (3, 1)), (0, (2, 3)), (0, (8, 2, 2, 2))]
 
-# Series that appear in several figures look alike in all of them; the others take what is left, in their order.
+# Series of several figures look alike in all of them; the others take the free numbers, in their order.
 KNOWN = {
     **{"uniform": 0, "NCE": 0, "IR": 0, "100 % (IR)": 0, "plain": 0, "InfoNCE": 0, "dot": 0, "CPC": 0, "none": 0},
     **{"ball": 1, "CNCE": 1, "CNCE, ball": 1, "10 % from the start": 1, "10 %": 1, "LA": 1, "ML-CPC": 1},
@@ -43,7 +43,7 @@ STYLE = {
     "legend.fontsize": 9,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "axes.grid": True,  # whose lines are the ticks
+    "axes.grid": True,  # its lines replace the ticks
     "xtick.bottom": False,
     "ytick.left": False,
     "axes.axisbelow": True,
@@ -69,10 +69,10 @@ MOST_SERIES = 32  # of a figure; with hundreds a legend takes minutes
 
 
 def panels(*titles: str) -> tuple[Figure, list[Axes]]:
-    """A figure with panels of these titles side by side, two at most in a row.
+    """Returns a figure with panels of these titles, at most two in a row.
 
     Raises:
-        ValueError: when there are too many.
+        ValueError: with more than MOST_SERIES panels.
     """
     if len(titles) > MOST_SERIES:
         raise ValueError(f"has {len(titles):,} panels, at most {MOST_SERIES} are drawn")
@@ -86,10 +86,10 @@ def panels(*titles: str) -> tuple[Figure, list[Axes]]:
 
 
 def numbers(rows: Sequence[Row], column: str) -> list[float]:
-    """A column as numbers.
+    """Returns a column as numbers.
 
     Raises:
-        ValueError: when it is not there, or a row holds something else.
+        ValueError: when there are no rows, the column is missing, or a cell is not a number.
     """
     if not rows:
         raise ValueError("holds no rows")
@@ -102,19 +102,19 @@ def numbers(rows: Sequence[Row], column: str) -> list[float]:
 
 
 def optional(row: Row, column: str) -> float | None:
-    """A cell's number; None where it is empty, as an interval of one seed is.
+    """Returns a cell's number; None for an empty cell, such as an interval of one seed.
 
     Raises:
-        ValueError: when the column is not there, or holds something else.
+        ValueError: when the column is missing or holds text.
     """
     return None if row.get(column) == "" else numbers([row], column)[0]
 
 
-def grouped(rows: Sequence[Row], *columns: str) -> dict[str, list[Row]]:
-    """Rows by the text in some columns, in the order in which it first appears.
+def group_by(rows: Sequence[Row], *columns: str) -> dict[str, list[Row]]:
+    """Groups rows by the text in some columns, in the order of its first appearance.
 
     Raises:
-        ValueError: when a column is not there.
+        ValueError: when a column is missing.
     """
     groups: dict[str, list[Row]] = {}
     for row in rows:
@@ -125,32 +125,32 @@ def grouped(rows: Sequence[Row], *columns: str) -> dict[str, list[Row]]:
 
 
 def looks(names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Colour, marker and dash of each series, by its name.
+    """Returns colour, marker and dash of each series, by its name.
 
     Raises:
-        ValueError: when there are too many.
+        ValueError: with more than MOST_SERIES series.
     """
     names = list(dict.fromkeys(names))
     if len(names) > MOST_SERIES:
         raise ValueError(f"has {len(names):,} series, at most {MOST_SERIES} are drawn")
-    taken = {name: KNOWN[name] for name in names if name in KNOWN}
-    if len(set(taken.values())) < len(taken):
-        taken = {}  # two of them would look alike here
-    free = [number for number in range(len(SERIES)) if number not in taken.values()]
-    others = [name for name in names if name not in taken]
-    taken |= {name: free[place % len(free)] + len(SERIES) * (place // len(free)) for place, name in enumerate(others)}
-    return {name: _look(taken[name]) for name in names}
+    places = {name: KNOWN[name] for name in names if name in KNOWN}
+    if len(set(places.values())) < len(places):
+        places = {}  # two of them would look alike here
+    free = [number for number in range(len(SERIES)) if number not in places.values()]
+    others = [name for name in names if name not in places]
+    places |= {name: free[place % len(free)] + len(SERIES) * (place // len(free)) for place, name in enumerate(others)}
+    return {name: _look(places[name]) for name in names}
 
 
 def _look(number: int) -> dict[str, Any]:
-    """The look of a number. A second round of the colours has other markers and dashes than the first."""
+    """Returns the look of a number. A second round of the colours has other markers and dashes than the first."""
     colour, again = number % len(SERIES), number // len(SERIES)
     other = (colour + 3 * again) % len(SERIES)
     return {"color": SERIES[colour], "marker": MARKERS[other], "linestyle": DASHES[other]}
 
 
 def curves(axes: Axes, groups: Mapping[str, Sequence[Row]], x: str, y: str, half: str = "", scale: float = 1.0) -> None:
-    """One line per series, by rising x (times `scale`); `half` is the column that makes its error bars, or is empty."""
+    """Draws one line per series, sorted by x (times `scale`); `half`: column of the error bars, or empty."""
     for name, look in looks(groups).items():
         across, values = numbers(groups[name], x), numbers(groups[name], y)
         order = sorted(range(len(across)), key=across.__getitem__)
@@ -164,15 +164,15 @@ def curves(axes: Axes, groups: Mapping[str, Sequence[Row]], x: str, y: str, half
 
 
 def reference(axes: Axes, height: float, label: str, dashes: tuple[int, int] = (2, 2)) -> None:
-    """A thin line across, for a known value; `dashes` and gaps in points."""
+    """Draws a thin horizontal line for a known value; `dashes` and gaps in points."""
     axes.axhline(height, color=INK, linewidth=1, linestyle=(0, dashes), label=plain(label))
 
 
 def finish(axes: Axes, x: str, y: str, log_x: bool = False, log_y: bool = False, ticks: Sequence[float] = ()) -> None:
-    """Labels with their units, logarithmic axes with plain numbers at `ticks`, and a legend where there is a choice."""
+    """Adds labels with units, logarithmic axes with plain numbers at `ticks`, and a legend for several series."""
     axes.set_xlabel(x)
     axes.set_ylabel(y)
-    if x == "epoch":  # of which there is no half
+    if x == "epoch":  # whole numbers
         axes.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
     letters = 66 if len(axes.figure.axes) == 1 else 48  # about as many fit under the axis
     if log_x:
@@ -182,58 +182,58 @@ def finish(axes: Axes, x: str, y: str, log_x: bool = False, log_y: bool = False,
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: text(value)))
         axes.yaxis.set_minor_locator(NullLocator())
     if ticks:
-        places = thinned(ticks, letters // 8)
+        places = thin(ticks, letters // 8)
         axes.set_xticks(places, [text(tick) for tick in places])
         axes.xaxis.set_minor_locator(NullLocator())
     handles, labels = axes.get_legend_handles_labels()
     if len(handles) > 1:
-        # Below the axis, where it covers no line: as many columns as fit side by side.
+        # Below the axis the legend covers no line.
         below = axes.transAxes + ScaledTranslation(0, -36 / 72, axes.figure.dpi_scale_trans)
         columns = max(1, min(len(labels), letters // (max(map(len, labels)) + 10)))
         lines = -(-len(labels) // columns)
-        wanted = HIGH * axes.get_gridspec().nrows + 0.2 * (lines - 1)  # inches: the legend takes no room from the axes
-        axes.figure.set_figheight(max(wanted, axes.figure.get_figheight()))
+        height = HIGH * axes.get_gridspec().nrows + 0.2 * (lines - 1)  # inches: the legend takes no room from the axes
+        axes.figure.set_figheight(max(height, axes.figure.get_figheight()))
         axes.legend(handles, labels, ncols=columns, loc="upper left", bbox_to_anchor=(0, 0), bbox_transform=below)
 
 
-def thinned(ticks: Iterable[float], most: int) -> list[float]:
-    """So many ticks of a logarithmic axis at most, a factor of at least 1.4 apart."""
-    kept: list[float] = []
+def thin(ticks: Iterable[float], most: int) -> list[float]:
+    """Selects at most `most` ticks of a logarithmic axis, a factor of at least 1.4 apart."""
+    sparse: list[float] = []
     for tick in sorted(set(ticks)):
-        if not kept or tick >= 1.4 * kept[-1]:
-            kept.append(tick)
-    return kept[:: -(-len(kept) // most)]
+        if not sparse or tick >= 1.4 * sparse[-1]:
+            sparse.append(tick)
+    return sparse[:: -(-len(sparse) // most)]
 
 
-def svg(draw: Callable[[], Figure], name: str, described: str) -> str:
-    """What `draw` returns as an <svg> for inside a page: always the same bytes, and identifiers that are its own."""
+def svg(draw: Callable[[], Figure], name: str, description: str) -> str:
+    """Returns the figure of `draw` as an <svg> element: reproducible bytes, identifiers of this figure alone."""
     file = io.StringIO()
     with matplotlib.rc_context(STYLE | {"svg.hashsalt": name}):
         figure = draw()
         figure.set_dpi(72)  # in which SVG is laid out
-        # Figure.savefig would draw twice, the first time for the layout alone, which drawing settles as well.
+        # Figure.savefig draws twice, the first time for the layout alone. One drawing computes the layout too.
         FigureCanvasSVG(figure).print_svg(file, metadata={"Date": None, "Creator": None})
     content = compact(file.getvalue(), name, FAINT)
     for sentinel, colour in CSS.items():
         content = content.replace(sentinel, colour)
-    return content.replace("<svg", f'<svg role="img" aria-label="{escape(described)}"', 1)
+    return content.replace("<svg", f'<svg role="img" aria-label="{escape(description)}"', 1)
 
 
 def with_tooltips(drawing: str, words: Mapping[str, str]) -> str:
-    """An SVG with a tooltip, a <title>, at each label that `words` explains."""
+    """Adds a tooltip, a <title>, to each label of an SVG that `words` explains."""
     for label, line in words.items():
-        known = f">{escape(plain(label), quote=False)}</text>"
-        drawing = drawing.replace(known, known.replace("</text>", f"<title>{escape(line, quote=False)}</title></text>"))
+        old = f">{escape(plain(label), quote=False)}</text>"
+        drawing = drawing.replace(old, old.replace("</text>", f"<title>{escape(line, quote=False)}</title></text>"))
     return drawing
 
 
 def text(value: object) -> str:
-    """A value as a label: numbers without needless digits."""
+    """Returns a value as a label: numbers without trailing zeros."""
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def plain(label: str) -> str:
-    """A label that matplotlib takes as it is, and not too long for its figure; `_` first would leave it out."""
+    """Returns a printable label of at most LONGEST letters; a zero-width space precedes `_`: matplotlib omits `_x`."""
     label = " ".join("".join(c if c.isprintable() else " " for c in label).split())
     label = label if len(label) <= LONGEST else f"{label[: LONGEST - 1]}…"
     return f"\u200b{label}" if label.startswith("_") else label

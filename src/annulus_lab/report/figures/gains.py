@@ -1,8 +1,8 @@
-"""The comparison figure: what each algorithm gains over the base of its table, here with an interval, and in the paper.
+"""The comparison figure: each algorithm's gain over the base of its table, here with an interval, and in the paper.
 
-Filled dots are differences whose 95 % intervals exclude 0, hollow ones are within noise; diamonds are the paper. A run
-that failed does not set the axis: more than FARTHEST points from the base, and beyond what the papers and the other
-rows need, it is an arrow at the edge, with its value.
+Filled dots are differences whose 95 % intervals exclude 0. Hollow dots are within noise. Diamonds are the paper's. A
+failed run does not set the axis: it is an arrow at the edge with its value. Such a run is more than FARTHEST points
+from the base and outside the range of the papers and the other rows.
 """
 
 from collections.abc import Sequence
@@ -12,72 +12,73 @@ from matplotlib.figure import Figure
 
 from annulus.evals.families import by_chance, from_half, survivors
 from annulus.evals.intervals import Interval
-from annulus_lab.report.figures.drawing import GROUND, INK, SERIES, WIDE, Row, grouped, numbers, optional, plain
+from annulus_lab.report.figures.drawing import GROUND, INK, SERIES, WIDE, Row, group_by, numbers, optional, plain
 from annulus_lab.report.papers.tables import number
 
 REAL, GENERATED, LONG = "cifar10_algorithms/table.csv", "algorithms/table.csv", "cifar10/table.csv"
-OURS = "none"  # the table of what no paper measured on these images
-TOLD = ("better", "worse")  # verdicts of a difference that its interval tells from 0
+OURS = "none"  # table of the rows that no paper measured on these images
+SIGNIFICANT = ("better", "worse")  # verdicts of a difference whose interval excludes 0
 WITHOUT_VERDICT = ("one seed", "equal")
 FURTHER = ("here_knn_percent", "here_knn_gain_percent", "bound_nats")
-FEW = 3  # that are named
+FEW = 3  # most algorithms that the finding names
 VERBS = {"better": "gains", "worse": "loses"}
 MOST_METHODS = 100  # of a figure
 FARTHEST = 10.0  # percentage points
-COVERED = 0.17  # of the axis' width: where a value at its edge stands, and a diamond would cover it
+VALUE_WIDTH = 0.17  # share of the axis that a value at its edge takes
 ROW, AROUND = 0.2, 0.75  # inches: of a row; of the axis, its label and the legend
 
 
-def compared(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """The rows that are compared with a base, by table; those of the papers' tables first, in the file's order.
+def compared_rows(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Returns the rows without the bases, by table: the papers' tables first, in the file's order.
 
     Raises:
-        ValueError: when a column is not there.
+        ValueError: when a column is missing.
     """
     by_table = {table: [row for row in group if row["verdict"] != "base"]
-                for table, group in grouped(rows, "table").items() if grouped(group, "verdict")}  # fmt: skip
+                for table, group in group_by(rows, "table").items() if group_by(group, "verdict")}  # fmt: skip
     return dict(sorted(by_table.items(), key=lambda item: item[0] == OURS))
 
 
-def base_of(rows: Sequence[Row], table: str) -> str:
-    """The method that all rows of a table are compared with; where they differ, `its base`.
+def base_name(rows: Sequence[Row], table: str) -> str:
+    """Returns the method that is the base of all rows of a table; `its base` if they differ.
 
-    A row names no base: its accuracy without its gain is the base's, in the paper, else here, where it is rounded.
+    A row does not name its base. Its accuracy minus its gain is the base's: in the paper, else here with rounding.
 
     Raises:
-        ValueError: when a column is not there.
+        ValueError: when a column is missing.
     """
-    bases = [row for row in grouped(rows, "table")[table] if row["verdict"] == "base"]
-    if len(bases) != 1 or not all(_is_over(row, bases[0]) for row in compared(rows)[table]):
+    bases = [row for row in group_by(rows, "table")[table] if row["verdict"] == "base"]
+    if len(bases) != 1 or not all(_has_base(row, bases[0]) for row in compared_rows(rows)[table]):
         return "its base"
     return str(bases[0]["method"])
 
 
-def _is_over(row: Row, base: Row) -> bool:
-    for of, digits in (("paper", 1e-6), ("here", 0.02)):
-        accuracy, gain, base_accuracy = (
-            optional(*cell) for cell in ((row, f"{of}_percent"), (row, f"{of}_gain_percent"), (base, f"{of}_percent"))
-        )
+def _has_base(row: Row, base: Row) -> bool:
+    for source, digits in (("paper", 1e-6), ("here", 0.02)):
+        accuracy, gain = optional(row, f"{source}_percent"), optional(row, f"{source}_gain_percent")
+        base_accuracy = optional(base, f"{source}_percent")
         if accuracy is not None and gain is not None and base_accuracy is not None:
             return abs(accuracy - gain - base_accuracy) < digits
     return False
 
 
 def verdict_summary(rows: Sequence[Row]) -> str:
-    """Numbers of rows that differ from their base, that stand in all rows together, and that would differ by chance.
+    """Returns sentences: counts of rows that differ from their base, survive Holm's correction, and differ by chance.
 
     Raises:
-        ValueError: when a column is not there, or no row is compared.
+        ValueError: when a column is missing.
     """
-    unique = _once(rows)
+    unique = _unique_rows(rows)
     if not unique:
         return "Each has one seed, so no difference has a verdict."
-    return counted([str(row["verdict"]) for row in unique], [interval(row, "here_gain_percent") for row in unique])
+    return verdict_sentences(
+        [str(row["verdict"]) for row in unique], [interval(row, "here_gain_percent") for row in unique]
+    )
 
 
-def counted(words: Sequence[str], differences: Sequence[Interval]) -> str:
-    """The verdicts on differences, counted, and read together."""
-    better, worse = (words.count(word) for word in TOLD)
+def verdict_sentences(words: Sequence[str], differences: Sequence[Interval]) -> str:
+    """Returns sentences with the count of each verdict, with Holm's correction, and by chance alone."""
+    better, worse = (words.count(word) for word in SIGNIFICANT)
     rows = len(words)
     chance = by_chance(rows, 1 + int(min(difference.freedom for difference in differences)))
     several = f", and {chance.one_of_ten} or more in one table of ten, since rows share their base" * (
@@ -91,35 +92,35 @@ def counted(words: Sequence[str], differences: Sequence[Interval]) -> str:
 
 
 def interval(row: Row, gain: str) -> Interval:
-    """A row's gain with its interval, by the seeds that it is over."""
+    """Returns a row's gain with its interval over its seeds."""
     stem, _, unit = gain.rpartition("_")
     seeds = optional(row, "gain_seeds" if "gain_seeds" in row else "seeds")
     return from_half(optional(row, gain) or 0.0, optional(row, f"{stem}_interval_{unit}"), int(seeds or 1))
 
 
-def surviving(rows: Sequence[Row]) -> set[tuple]:
-    """The keys (`key_of`) of the rows whose gain survives Holm's correction for all rows of a study."""
-    unique = _once(rows)
+def surviving_keys(rows: Sequence[Row]) -> set[tuple]:
+    """Returns the keys (`run_key`) of the rows whose gain survives Holm's correction for all rows of a study."""
+    unique = _unique_rows(rows)
     stand = survivors([interval(row, "here_gain_percent") for row in unique])
-    return {key_of(row) for row, stands in zip(unique, stand, strict=True) if stands}
+    return {run_key(row) for row, stands in zip(unique, stand, strict=True) if stands}
 
 
-def key_of(row: Row) -> tuple:
-    """Columns that identify a run: two runs may agree in a rounded accuracy and its gain, but not in all of these."""
+def run_key(row: Row) -> tuple:
+    """Returns numbers that identify a run: two runs may share a rounded accuracy and its gain, but not all of these."""
     here, gain = (numbers([row], name)[0] for name in ("here_percent", "here_gain_percent"))
     return here, gain, *(row.get(name) for name in FURTHER)
 
 
 def finding(rows: Sequence[Row], images: str) -> str:
-    """The rows that differ from their base: a few by name, with the size and the interval of the difference.
+    """Returns a sentence on the rows that differ from their base: a few by name, with size and interval.
 
     Raises:
         ValueError: as `verdict_summary`.
     """
-    unique = _once(rows)
+    unique = _unique_rows(rows)
     if not unique:
         return f"On {images} each algorithm has one seed, so no difference has a verdict"
-    named = [f"{row['method']} {VERBS[row['verdict']]} {_size(row)}" for row in unique if row["verdict"] in TOLD]
+    named = [f"{row['method']} {VERBS[row['verdict']]} {_size(row)}" for row in unique if row["verdict"] in SIGNIFICANT]
     if not named:
         return f"On {images} none of {len(unique)} algorithms differs from its base by more than noise"
     rest = len(unique) - len(named)
@@ -130,10 +131,10 @@ def finding(rows: Sequence[Row], images: str) -> str:
     return f"On {images} {', '.join(named)} points against its base" + (f"; {rest} within noise" if rest else "")
 
 
-def _once(rows: Sequence[Row]) -> list[Row]:
-    """The compared rows that have a verdict; one that stands in two tables comes once."""
-    repeated = [row for part in compared(rows).values() for row in part]
-    unique = {key_of(row): row for row in repeated}.values()
+def _unique_rows(rows: Sequence[Row]) -> list[Row]:
+    """Returns the compared rows that have a verdict; a row of two tables once."""
+    repeated = [row for part in compared_rows(rows).values() for row in part]
+    unique = {run_key(row): row for row in repeated}.values()
     return [row for row in unique if row["verdict"] not in WITHOUT_VERDICT]
 
 
@@ -143,12 +144,12 @@ def _size(row: Row) -> str:
 
 
 def gains(rows: Sequence[Row], table: str) -> Figure:
-    """The compared rows of one table, from the top down; the base is the line at 0.
+    """Draws the compared rows of one table, from the top down; the base is the line at 0.
 
     Raises:
-        ValueError: when a column is not there, a gain is no number, or there is no row besides the base.
+        ValueError: when a column is missing, a gain is not a number, or the base is the only row.
     """
-    table_rows = compared(rows).get(table, [])
+    table_rows = compared_rows(rows).get(table, [])
     if len(table_rows) > MOST_METHODS:
         raise ValueError(f"has {len(table_rows):,} methods of {table}, at most {MOST_METHODS} are drawn")
     here = numbers(table_rows, "here_gain_percent")
@@ -157,10 +158,10 @@ def gains(rows: Sequence[Row], table: str) -> Figure:
     axes = figure.add_subplot()
     axes.axvline(0, color=INK, linewidth=1)
     printed = {i: gain for i, row in enumerate(table_rows) if (gain := optional(row, "paper_gain_percent")) is not None}
-    near, limits = _reached(here, halves, list(printed.values()))
+    near, limits = _axis_range(here, halves, list(printed.values()))
     for label, fill, places in (
-        ("here, significant", SERIES[0], [i for i in near if table_rows[i]["verdict"] in TOLD]),
-        ("here, within noise", GROUND, [i for i in near if table_rows[i]["verdict"] not in TOLD]),
+        ("here, significant", SERIES[0], [i for i in near if table_rows[i]["verdict"] in SIGNIFICANT]),
+        ("here, within noise", GROUND, [i for i in near if table_rows[i]["verdict"] not in SIGNIFICANT]),
     ):
         if places:
             axes.errorbar(
@@ -172,7 +173,7 @@ def gains(rows: Sequence[Row], table: str) -> Figure:
                   label="the paper")  # fmt: skip
     axes.set_xlim(limits)
     for i in set(range(len(here))) - set(near):
-        _beyond(axes, i, here[i], printed.get(i))
+        _draw_arrow(axes, i, here[i], printed.get(i))
     axes.set_yticks(range(len(table_rows)), [plain(str(row["method"])) for row in table_rows])
     axes.set_ylim(len(table_rows) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
@@ -182,11 +183,13 @@ def gains(rows: Sequence[Row], table: str) -> Figure:
     return figure
 
 
-def _reached(
+def _axis_range(
     here: Sequence[float], halves: Sequence[float], printed: Sequence[float]
 ) -> tuple[list[int], tuple[float, float]]:
-    """The rows that the axis reaches, and its limits: around the papers' gains and the intervals of these rows, and
-    with rows beyond at least as wide as FARTHEST. A row that stands within what others need is one of them.
+    """Returns the rows inside the axis, and its limits.
+
+    The axis covers the papers' gains and the intervals of these rows; if rows lie beyond it, at least ± FARTHEST. A row
+    within that range is inside.
     """
     near = [i for i, gain in enumerate(here) if abs(gain) <= FARTHEST]
     while True:
@@ -201,11 +204,11 @@ def _reached(
         near = inside
 
 
-def _beyond(axes: Axes, place: int, gain: float, printed: float | None) -> None:
-    """An arrow at the edge, with the value, of a row that the axis does not reach."""
+def _draw_arrow(axes: Axes, place: int, gain: float, printed: float | None) -> None:
+    """Draws an arrow with the value at the edge, for a row outside the axis."""
     least, most = axes.get_xlim()
     edge, marker, inwards, side = (least, "<", 6, "left") if gain < 0 else (most, ">", -6, "right")
     axes.plot([edge], [place], marker=marker, color=SERIES[0], clip_on=False)
-    covered = printed is not None and abs(printed - edge) < COVERED * (most - least)
+    covered = printed is not None and abs(printed - edge) < VALUE_WIDTH * (most - least)
     axes.annotate(number(gain, 1), (printed if covered else edge, place), xytext=(inwards, 0),
                   textcoords="offset points", va="center", ha=side, color=SERIES[0], fontsize=9)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Gains over IR of the losses, samplers and positives that came after the five papers, beside the oracle's.
+"""Gains over IR of the losses, samplers and positives published after the five papers, beside the oracle's.
 
 A row that reads labels has a square. Filled marks are differences whose 95 % intervals exclude 0.
 """
@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from annulus_lab.report.figures.drawing import GROUND, INK, SERIES, WIDER, Row, numbers, optional, plain
-from annulus_lab.report.figures.gains import AROUND, ROW, TOLD
+from annulus_lab.report.figures.gains import AROUND, ROW, SIGNIFICANT
 
 ROWS = "cifar10_later/table.csv"
 LABELS = ("oracle", "HCL oracle", "oracle ball", "oracle-all", "SupCon out", "SupCon in", "late class")
@@ -20,10 +20,10 @@ PANELS = {"linear probe": "here_gain", "kNN": "here_knn_gain"}
 
 
 def later(rows: Sequence[Row]) -> Figure:
-    """Gains over IR by the linear probe and by kNN, one line a row, the largest gain in kNN first.
+    """Draws gains over IR by the linear probe and by kNN, one line a row, the largest gain in kNN first.
 
     Raises:
-        ValueError: when a column is not there, or no row besides the base has run.
+        ValueError: when a column is missing, or no row besides the base has run.
     """
     compared = [row for row in rows if row["verdict"] != "base" and row["method"] not in OTHER_BASE]
     order = sorted(compared, key=lambda row: -numbers([row], "here_knn_gain_percent")[0])
@@ -56,5 +56,6 @@ def _marks(axes: Axes, rows: Sequence[Row], stem: str) -> None:
         marker, colour = ("s", SERIES[2]) if row["method"] in LABELS else ("o", SERIES[0])
         axes.errorbar(
             numbers([row], f"{stem}_percent"), [place], xerr=[optional(row, f"{stem}_interval_percent") or 0.0],
-            marker=marker, color=colour, markerfacecolor=colour if row[verdict] in TOLD else GROUND, elinewidth=1.2,
+            marker=marker, color=colour, elinewidth=1.2,
+            markerfacecolor=colour if row[verdict] in SIGNIFICANT else GROUND,
         )  # fmt: skip

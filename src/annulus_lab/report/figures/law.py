@@ -1,7 +1,7 @@
 """The figure and the points of the law: a sampler's gain over uniform negatives, against the temperature.
 
-The temperature is the one at which the loss weighs its negatives: HCL's is lower than its positives', t/(1 + beta). The
-points also have the weight of the closest tenth of the rows under uniform negatives, which moves with it.
+The loss weighs its negatives at this temperature. HCL's is t/(1 + beta), lower than the t of its positives. A point
+also has the weight of the closest tenth of the rows under uniform negatives, which changes with the temperature.
 """
 
 import operator
@@ -11,13 +11,13 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from annulus_lab.report.figures.drawing import INK, Row, finish, grouped, looks, numbers, optional, panels, plain
-from annulus_lab.report.figures.gains import TOLD
+from annulus_lab.report.figures.drawing import INK, Row, finish, group_by, looks, numbers, optional, panels, plain
+from annulus_lab.report.figures.gains import SIGNIFICANT
 from annulus_lab.report.figures.law_correlations import Point
 
 
 class Part(NamedTuple):
-    """A file's words behind the names of its series, and their temperature t; without one t is the sweep's value."""
+    """A file's suffix of the names of its series, and their temperature t; None: t is the value of the sweep."""
 
     behind: str = ""
     temperature: float | None = None
@@ -47,7 +47,7 @@ REAL = {
     "full_law/moco-long.csv": Part(", MoCo, all images for 60 epochs"),
     **ORACLES,
 }
-CONTROLS = {  # where more than the temperature moves the weight, or each temperature has its own learning rate
+CONTROLS = {  # another setting changes the weight too, or each temperature has its own learning rate
     "law_controls/hcl-cold.csv": Part(", HCL at 0.1", 0.1, hcl=True),
     "law_controls/hcl.csv": Part(", HCL at 0.2", 0.2, hcl=True),
     "law_controls/hcl-warm.csv": Part(", HCL at 0.4", 0.4, hcl=True),
@@ -59,8 +59,8 @@ CONTROLS = {  # where more than the temperature moves the weight, or each temper
         (f"law_controls/rate-{name}.csv" for name in ("coldest", "cold", "hot")), Part(", a rate of its own")
     ),
 }
-# Rows of cifar10_later: InfoNCE of the same temperature, and the temperature of the negatives. Oracle and SupCon read
-# labels; a schedule stands at its mean temperature.
+# Rows of cifar10_later: the base, InfoNCE of the same temperature, and the temperature of the negatives. Oracle and
+# SupCon read labels; a schedule stands at its mean temperature.
 ORACLE = "oracle"
 SAMPLERS = ("RING", "BALL", "CAVE", "RING+anneal", "BALL+anneal", "CAVE+anneal", "MoCHi", ORACLE)
 LATER = {
@@ -73,76 +73,76 @@ LATER = {
     "HCL warm": ("IR warm", 0.25),
     "debiased warm": ("IR warm", 0.5),
 }
-CONTROLS_DRAWN = CONTROLS | ORACLES
-DRAWN = {"embedded_law/ir-256.csv": Part(), "embedded_law/moco.csv": Part(", MoCo")}
+CONTROL_FILES = CONTROLS | ORACLES
+SYNTHETIC = {"embedded_law/ir-256.csv": Part(), "embedded_law/moco.csv": Part(", MoCo")}
 BASE = "uniform"
 WEIGHT = "hard_weight_percent"
 T, NEGATIVES = "t", "of the negatives"  # the temperature of a point of HCL
-ONE = 0.2  # temperature of most controls; at lower ones no ring of law gains
+ONE = 0.2  # temperature of most controls; at lower temperatures no ring of law gains
 ENDS = ("_percent", "_interval_percent")
-APART = 1.03  # factor between neighbouring series, whose points would cover each other
+APART = 1.03  # factor between neighbouring series, so that their points do not cover each other
 
 
 class LawGain(NamedTuple):
-    """A row beside the row of its base: uniform negatives of the same setting, in the same file."""
+    """A sampler's row, and the weight of its base: uniform negatives of the same setting, in the same file."""
 
     weight_percent: float
     row: Row
 
 
-def law(of: Mapping[str, Part], *files: Sequence[Row]) -> Figure:
-    """Gains of each sampler by kNN and by linear probe, over the temperature of the negatives.
+def law(parts: Mapping[str, Part], *files: Sequence[Row]) -> Figure:
+    """Draws the gains of each sampler by kNN and by linear probe, over the temperature of the negatives.
 
-    `files`: the rows of each of the files `of`: REAL, CONTROLS or DRAWN.
+    `parts`: REAL, CONTROL_FILES or SYNTHETIC. `files`: the rows of each of these files.
 
     Raises:
-        ValueError: when a column or a base is not there.
+        ValueError: when a column or a base is missing.
     """
     series: dict[str, list[tuple[float, Row]]] = {}
-    for part, rows in zip(of.values(), files, strict=True):
-        gains = [gain.row for gain in gains_in(rows)]
+    for part, rows in zip(parts.values(), files, strict=True):
+        gains = [gain.row for gain in sampler_gains(rows)]
         for temperature, row in zip(part.negative_temperatures(gains), gains, strict=True):
             series.setdefault(f"{row['series']}{part.behind}", []).append((temperature, row))
-    return _drawn(series)
+    return _draw(series)
 
 
 def later_losses(table: Sequence[Row], pairs: Sequence[Row]) -> Figure:
-    """The same of later losses, samplers and positives: the rows of cifar10_later's table, and of its pairs.
+    """Draws the gains of later losses, samplers and positives: rows of cifar10_later's table and of its pairs.
 
     Raises:
-        ValueError: when a column is not there, or no row of LATER has run.
+        ValueError: when a column is missing, or no row of LATER has run.
     """
-    over_ir = {row["method"]: row for row in table}
-    of_pairs = {(row["row"], row["base"]): row for row in pairs}
+    table_rows = {row["method"]: row for row in table}
+    pair_rows = {(row["row"], row["base"]): row for row in pairs}
     series: dict[str, list[tuple[float, Row]]] = {}
     for name, (base, temperature) in LATER.items():
-        row, stem = (over_ir.get(name), "here_") if base == "IR" else (of_pairs.get((name, base)), "")
+        row, stem = (table_rows.get(name), "here_") if base == "IR" else (pair_rows.get((name, base)), "")
         if row is not None:
             kinds = {"knn": f"{stem}knn_gain", "linear": f"{stem}gain"}
             gains = {f"{kind}_gain{end}": row[f"{column}{end}"] for kind, column in kinds.items() for end in ENDS}
             series.setdefault(name.removesuffix(" cold").removesuffix(" warm"), []).append((temperature, gains))
     if not series:
         raise ValueError("holds no later loss")
-    return _drawn(series)
+    return _draw(series)
 
 
-def _drawn(series: Mapping[str, Sequence[tuple[float, Row]]]) -> Figure:
-    """Points of the series, and the oracle's line with its interval: the upper line of negatives."""
+def _draw(series: Mapping[str, Sequence[tuple[float, Row]]]) -> Figure:
+    """Draws the points of the series, and the oracle's line with its interval."""
     ticks = [temperature for points in series.values() for temperature, _ in points]
     oracle, series = series.get(ORACLE), {name: points for name, points in series.items() if name != ORACLE}
     figure, (left, right) = panels("kNN", "linear probe")
     for axes, evaluation in ((left, "knn"), (right, "linear")):
         finish(axes, "temperature of the negatives", f"gain over {BASE}, points", log_x=True, ticks=ticks)
         axes.axhline(0, color=INK, linewidth=0.8)
-        _points(axes, series, evaluation)
+        _draw_points(axes, series, evaluation)
         if oracle:
-            _line(axes, oracle, evaluation)
+            _draw_line(axes, oracle, evaluation)
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower left", ncols=3, columnspacing=1.2)
     return figure
 
 
-def _line(axes: Axes, points: Sequence[tuple[float, Row]], evaluation: str) -> None:
-    """A line over temperatures; one temperature alone is a line over all."""
+def _draw_line(axes: Axes, points: Sequence[tuple[float, Row]], evaluation: str) -> None:
+    """Draws a line over temperatures; for a single temperature, a line across the axis."""
     places, rows = zip(*sorted(points, key=operator.itemgetter(0)), strict=True)
     heights = numbers(rows, f"{evaluation}_gain_percent")
     halves = [optional(row, f"{evaluation}_gain_interval_percent") or 0.0 for row in rows]
@@ -154,7 +154,7 @@ def _line(axes: Axes, points: Sequence[tuple[float, Row]], evaluation: str) -> N
 
 
 def finding(*files: Sequence[Row]) -> str:
-    """The ring's kNN gains at low and at other temperatures.
+    """Returns a sentence with the ring's kNN gains at low and at other temperatures.
 
     Raises:
         ValueError: as `law`.
@@ -174,19 +174,19 @@ def finding(*files: Sequence[Row]) -> str:
 def point_sets(
     real: Iterable[Sequence[Row]], controls: Mapping[str, Sequence[Row]]
 ) -> dict[tuple[str, str], list[Point]]:
-    """Points of the rings in the law's own files and in the controls that have run, by their names.
+    """Returns points of the rings in the law's own files and in the controls that have run, by the names of the set.
 
-    A name says which rings, and at which temperature a point of HCL stands: t, or that of its negatives.
+    The names are the rings, and the temperature of a point of HCL: t, or the temperature of its negatives.
 
     Raises:
         ValueError: as `law`.
     """
-    law_points, own, negatives, hcl = _points_of(real), [], [], []
+    law_points, own, negatives, hcl = _ring_points(real), [], [], []
     for file, rows in controls.items():
         rings, part = _rings([rows]), CONTROLS[file]
-        of_rings = [ring.row for ring in rings]
-        own += _at_temperatures(rings, part.temperatures(of_rings))
-        negatives += (at_negatives := _at_temperatures(rings, part.negative_temperatures(of_rings)))
+        ring_rows = [ring.row for ring in rings]
+        own += _at_temperatures(rings, part.temperatures(ring_rows))
+        negatives += (at_negatives := _at_temperatures(rings, part.negative_temperatures(ring_rows)))
         hcl += at_negatives if part.hcl else []
     sets = {("law", T): law_points}
     if own:
@@ -200,8 +200,8 @@ def point_sets(
     return sets
 
 
-def _points_of(files: Iterable[Sequence[Row]]) -> list[Point]:
-    """Points of the rings over temperatures."""
+def _ring_points(files: Iterable[Sequence[Row]]) -> list[Point]:
+    """Returns the points of the rings, with the sweep's value as temperature."""
     rings = _rings(files)
     return _at_temperatures(rings, numbers([ring.row for ring in rings], "value"))
 
@@ -212,16 +212,16 @@ def _at_temperatures(rings: Sequence[LawGain], temperatures: Sequence[float]) ->
 
 
 def _rings(files: Iterable[Sequence[Row]]) -> list[LawGain]:
-    return [gain for rows in files for gain in gains_in(rows) if gain.row["series"] == "ring"]
+    return [gain for rows in files for gain in sampler_gains(rows) if gain.row["series"] == "ring"]
 
 
-def gains_in(rows: Sequence[Row]) -> Iterator[LawGain]:
-    """Rows of samplers with the weight that their base has.
+def sampler_gains(rows: Sequence[Row]) -> Iterator[LawGain]:
+    """Returns the rows of samplers with the weight of their base.
 
     Raises:
-        ValueError: when a column or a base is not there.
+        ValueError: when a column or a base is missing.
     """
-    for value, group in grouped(rows, "value").items():
+    for value, group in group_by(rows, "value").items():
         bases = [row for row in group if row["series"] == BASE]
         if not bases:
             raise ValueError(f"has no series {BASE!r} at {value}")
@@ -229,7 +229,7 @@ def gains_in(rows: Sequence[Row]) -> Iterator[LawGain]:
         yield from (LawGain(weight, row) for row in group if row["series"] != BASE)
 
 
-def _points(axes: Axes, series: Mapping[str, Sequence[tuple[float, Row]]], evaluation: str) -> None:
+def _draw_points(axes: Axes, series: Mapping[str, Sequence[tuple[float, Row]]], evaluation: str) -> None:
     middle = (len(series) - 1) / 2
     for place, (name, look) in enumerate(looks(series).items()):
         temperatures, rows = zip(*series[name], strict=True)
@@ -244,5 +244,5 @@ def _in_words(rows: Sequence[Row]) -> str:
     gains = numbers(rows, "knn_gain_percent")
     words = [str(row["knn_verdict"]) for row in rows]
     least, most = (f"{value:+.1f}" for value in (min(gains), max(gains)))
-    counts = [f"{words.count(word)} {word}" for word in TOLD if word in words]
+    counts = [f"{words.count(word)} {word}" for word in SIGNIFICANT if word in words]
     return f"{least} to {most} points ({', '.join(counts) or 'none told from noise'}, of {len(rows)})"

@@ -1,6 +1,6 @@
-"""Rank correlations of a ring's gain with the weight of the closest rows, and with the temperature that moves it.
+"""Rank correlations of a ring's gain with the weight of the closest rows, and with the temperature that changes it.
 
-They are taken over the points of the law. A point is a ring beside uniform negatives of its own setting.
+They are computed over the points of the law. A point compares a ring with uniform negatives of its own setting.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from jaxtyping import Float, Shaped
 from numpy import ndarray
 from scipy.stats import rankdata
 
-LEAST = 5  # points, for a partial correlation with an interval
+LEAST = 5  # points of a partial correlation with an interval
 RESAMPLES = 4000
 
 
@@ -35,9 +35,9 @@ class Correlation(NamedTuple):
 
 
 class Separation(NamedTuple):
-    """Spearman's correlations over points: of the gain with one of the others, and with the other one held fixed.
+    """Spearman's correlations over points: of the gain with weight or temperature, plain and with the other one fixed.
 
-    None where the points have a single temperature.
+    All but the first are None if the points have a single temperature.
     """
 
     gain_with_weight: Correlation
@@ -48,39 +48,41 @@ class Separation(NamedTuple):
 
 
 def separation(points: Sequence[Point]) -> Separation:
-    """Correlations over points, with intervals from resampled points.
+    """Returns the correlations over points, with intervals from resampled points.
 
     Raises:
-        ValueError: with fewer than five points, or where the gain or the weight is the same in all.
+        ValueError: with fewer than five points, or if all have the same gain or the same weight.
     """
     values = np.array(points, dtype=float)
     _check(values[:, :2])
     gain, weight, temperature = values.T
-    drawn = _resampled(values)
+    resamples = _resample(values)
 
-    def of(first: int, second: int) -> Correlation:
-        return _with_interval(spearman(values[:, first], values[:, second]), spearman(drawn[first], drawn[second]))
+    def correlation(first: int, second: int) -> Correlation:
+        return _with_interval(
+            spearman(values[:, first], values[:, second]), spearman(resamples[first], resamples[second])
+        )
 
     if (temperature == temperature[0]).all():
-        return Separation(of(0, 1), None, None, None, None)
+        return Separation(correlation(0, 1), None, None, None, None)
     return Separation(
-        of(0, 1),
-        of(0, 2),
-        of(1, 2),
-        _with_interval(partial(gain, weight, temperature), partial(*drawn)),
-        _with_interval(partial(gain, temperature, weight), partial(*drawn[[0, 2, 1]])),
+        correlation(0, 1),
+        correlation(0, 2),
+        correlation(1, 2),
+        _with_interval(partial(gain, weight, temperature), partial(*resamples)),
+        _with_interval(partial(gain, temperature, weight), partial(*resamples[[0, 2, 1]])),
     )
 
 
 def spearman(first: Shaped[ndarray, "... n"], second: Shaped[ndarray, "... n"]) -> Float[ndarray, "..."]:
-    """Correlation of ranks; NaN where all values of one are the same."""
+    """Returns the correlation of ranks; NaN if all values of one argument are the same."""
     return _correlation(*(rankdata(values, axis=-1) for values in (first, second)))
 
 
 def partial(
     first: Shaped[ndarray, "... n"], second: Shaped[ndarray, "... n"], fixed: Shaped[ndarray, "... n"]
 ) -> Float[ndarray, "..."]:
-    """Correlation of the first two ranks' residuals over the rank of `fixed`; NaN where a residual is constant."""
+    """Returns the correlation of the first two ranks' residuals over the rank of `fixed`; NaN if one is constant."""
     ab, ac, bc = (spearman(*pair) for pair in ((first, second), (first, fixed), (second, fixed)))
     with np.errstate(invalid="ignore", divide="ignore"):
         return (ab - ac * bc) / np.sqrt((1 - ac**2) * (1 - bc**2))
@@ -97,8 +99,8 @@ def _check(values: Float[ndarray, "n c"]) -> None:
         raise ValueError(f"has {len(values)} points that differ too little for a correlation")
 
 
-def _resampled(values: Float[ndarray, "n c"]) -> Float[ndarray, "c r n"]:
-    """Columns of resampled points."""
+def _resample(values: Float[ndarray, "n c"]) -> Float[ndarray, "c r n"]:
+    """Returns the columns of resampled points."""
     random = np.random.default_rng(0)
     return np.moveaxis(values[random.integers(len(values), size=(RESAMPLES, len(values)))], -1, 0)
 

@@ -1,4 +1,4 @@
-"""The figure of the moving digits: each task's error by what the two views share."""
+"""The figure of the moving digits: each task's error by the factors that the two views share."""
 
 from matplotlib.figure import Figure
 
@@ -13,7 +13,7 @@ TASKS = {
 
 
 def moving_digits(rows: Rows) -> Figure:
-    """A panel for each task, a point for each row; filled where the views share the task's own factor."""
+    """Draws a panel for each task, a point for each row; filled if the views share the task's own factor."""
     figure, axes = panels(*TASKS)
     names = [plain(str(row.get("sharing", ""))) for row in rows]
     for panel, (task, (column, half, unit)) in zip(axes, TASKS.items(), strict=True):

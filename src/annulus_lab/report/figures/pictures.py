@@ -1,6 +1,6 @@
-"""Small pictures for the page: test images with their nearest neighbours, and what each sampler takes for a negative.
+"""Small pictures for the page: test images with their nearest neighbours, and the negatives of each sampler.
 
-`data/main/examples.safetensors`, of the diagnostics stage, says which images; the pixels are in `data/main/images`.
+`data/main/examples.safetensors`, of the diagnostics stage, has the image numbers; `data/main/images` has the pixels.
 """
 
 import base64
@@ -20,12 +20,12 @@ from annulus_lab.pipeline.stale import is_other
 
 SAMPLERS = ("uniform", "ball", "ring", "cave")
 SIMILARITY = "test_similarity"
-LARGEST = 96  # pixels a side; a stored image that is larger is made smaller
+LARGEST = 96  # pixels a side; larger images are reduced
 QUALITY = 55  # of WebP
 
 
 class NoPictures(Exception):
-    """Why there are none: nothing is there yet (with the command that changes it), or a file is broken."""
+    """There are no pictures: a file is missing (with the command that makes it) or damaged."""
 
     def __init__(self, reason: str, command: str | None = None) -> None:
         super().__init__(reason)
@@ -34,8 +34,8 @@ class NoPictures(Exception):
 
 @dataclass(frozen=True)
 class Tile:
-    """One image as a data: URI, and its class. `same`: whether it shares the query's class; None for a query, and
-    where images have no class."""
+    """One image as a data: URI, and its class. `same`: True if it has the query's class; None for a query or an image
+    without a class."""
 
     source: str
     name: str
@@ -59,10 +59,10 @@ class Pictures:
 
 
 def pictures(root: Path) -> Pictures:
-    """The grids of the current encoder.
+    """Returns the grids of the current encoder.
 
     Raises:
-        NoPictures: when a file is missing or broken, with the command that makes it.
+        NoPictures: when a file is missing (with the command that makes it) or damaged.
     """
     if is_other(root, "data/main/examples.safetensors"):
         raise NoPictures("data/main/examples.safetensors is of another run than dvc.lock names", "make repro")
@@ -73,9 +73,9 @@ def pictures(root: Path) -> Pictures:
         query = test.tile(int(row))
         tiles = [train.tile(int(c), query, float(s)) for c, s in zip(columns, similarities, strict=True)]
         neighbours.append(Strip("test image", query, tiles))
-    negatives: list[list[Strip]] = [[] for _ in _known(examples, "train_queries")]
+    negatives: list[list[Strip]] = [[] for _ in _array(examples, "train_queries")]
     for sampler in SAMPLERS:
-        if f"negatives_{sampler}" not in examples:  # it had no set
+        if f"negatives_{sampler}" not in examples:  # the sampler had no set
             continue
         for place, (row, columns) in enumerate(_with_queries(examples, "train_queries", f"negatives_{sampler}")):
             query = train.tile(int(row))
@@ -85,32 +85,32 @@ def pictures(root: Path) -> Pictures:
 
 
 class _Images:
-    """One split's images, of which a few are read."""
+    """One split's images, read on demand."""
 
     def __init__(self, root: Path, name: str) -> None:
         self.name, path = name, _path(root, name)
         try:
-            self.of = load_images(path)
+            self.images = load_images(path)
         except InputError as error:
             raise NoPictures(f"data/main/{name} cannot be read: {error}") from error
 
     def tile(self, row: int, query: Tile | None = None, similarity: float | None = None) -> Tile:
-        if not 0 <= row < len(self.of):
-            raise NoPictures(f"examples.safetensors names image {row} of {self.name}, which has {len(self.of)}")
-        label, index = int(self.of.labels[row]), torch.tensor([row])
-        name = "" if label == UNLABELLED else self.of.classes[label]
+        if not 0 <= row < len(self.images):
+            raise NoPictures(f"examples.safetensors names image {row} of {self.name}, which has {len(self.images)}")
+        label, index = int(self.images.labels[row]), torch.tensor([row])
+        name = "" if label == UNLABELLED else self.images.classes[label]
         try:
-            [image] = pieces(self.of.images.take(index), self.of.images.image_sizes(index))
+            [image] = pieces(self.images.images.take(index), self.images.images.image_sizes(index))
         except InputError as error:
             raise NoPictures(f"data/main/{self.name} cannot be read: {error}") from error
         pixels = Image.fromarray(np.ascontiguousarray(image[0].permute(1, 2, 0)))
         return Tile(
-            embedded(pixels, LARGEST), name, None if query is None or not name else name == query.name, similarity
+            image_uri(pixels, LARGEST), name, None if query is None or not name else name == query.name, similarity
         )
 
 
-def embedded(image: Image.Image, longest: int) -> str:
-    """An image as a data: URI, at most `longest` pixels a side. WebP: a fifth of PNG's bytes."""
+def image_uri(image: Image.Image, longest: int) -> str:
+    """Returns an image as a data: URI, at most `longest` pixels a side. WebP: a fifth of PNG's bytes."""
     image = image.convert("RGBA" if "A" in image.getbands() else "RGB")
     image.thumbnail((longest, longest))
     file = io.BytesIO()
@@ -119,8 +119,8 @@ def embedded(image: Image.Image, longest: int) -> str:
 
 
 def _with_queries(examples: dict[str, np.ndarray], queries: str, *names: str) -> list[tuple]:
-    """Each query with its row of each of `names`, which have one shape."""
-    first, *others = (_known(examples, name) for name in (queries, *names))
+    """Returns each query with its row of each array in `names`. These arrays have one shape."""
+    first, *others = (_array(examples, name) for name in (queries, *names))
     for name, other in zip(names, others, strict=True):
         if other.ndim != 2 or other.shape != others[0].shape or len(other) != len(first):
             shapes = f"{len(first)} of {queries}, {' x '.join(map(str, other.shape))} of {name}"
@@ -128,8 +128,8 @@ def _with_queries(examples: dict[str, np.ndarray], queries: str, *names: str) ->
     return list(zip(first, *others, strict=True))
 
 
-def _known(arrays: dict[str, np.ndarray], name: str) -> np.ndarray:
-    """Rows of images; similarities as they are."""
+def _array(arrays: dict[str, np.ndarray], name: str) -> np.ndarray:
+    """Returns an array: image numbers as integers, similarities as floats."""
     if name not in arrays:
         raise NoPictures(f"a file has no {name}; run `dvc repro diagnostics` again")
     return arrays[name].astype(np.float64 if name == SIMILARITY else np.int64)
@@ -143,7 +143,7 @@ def _path(root: Path, name: str) -> Path:
 
 
 def _examples(root: Path) -> dict[str, np.ndarray]:
-    """The arrays of the diagnostics' examples."""
+    """Returns the arrays of the diagnostics' examples."""
     try:
         with safe_open(_path(root, "examples.safetensors"), framework="numpy") as file:
             return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)

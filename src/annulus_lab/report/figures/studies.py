@@ -1,7 +1,7 @@
 """The page's figures: rows of metrics files -> matplotlib figures.
 
-A figure function takes the rows of each of its files and returns a Figure. Rows that lack something are a ValueError,
-which the page shows in the figure's place.
+A figure function takes the rows of each of its files and returns a Figure. It raises ValueError if a column or a row is
+missing; the page prints the reason in the figure's place.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from annulus_lab.report.figures.drawing import (
     Row,
     curves,
     finish,
-    grouped,
+    group_by,
     looks,
     numbers,
     panels,
@@ -28,10 +28,10 @@ Rows = Sequence[Row]
 NN1 = "1-NN accuracy, percent"
 LINEAR = "linear probe accuracy, percent"
 
-# Bound and alpha of what figure 2 of ML-CPC compares, and what they are called there.
-COMPARED = {"CPC, 1": "CPC", "ML-CPC, lowest": "ML-CPC, lowest alpha"}
+# Bound and alpha of the lines in figure 2 of ML-CPC, and their names there.
+BOUNDS = {"CPC, 1": "CPC", "ML-CPC, lowest": "ML-CPC, lowest alpha"}
 
-# Variants of the two-dimensional toy that its figure shows: the printed setting, and the one that comes closest.
+# Variants of the two-dimensional toy in its figure: the printed setting, and the closest to the printed numbers.
 TOY = ("cosine", "cosine-slow-warm")
 
 
@@ -39,7 +39,7 @@ TOY = ("cosine", "cosine-slow-warm")
 
 
 def over_training(rows: Rows, columns: dict[str, str], y: str, scale: float = 1.0) -> Figure:
-    """Columns over epochs. Columns that the file lacks are left out, unless it lacks all."""
+    """Draws columns over epochs, without the columns that the file lacks. It raises if the file lacks all."""
     figure, (axes,) = panels("")
     _over_epochs(axes, rows, columns, scale)
     finish(axes, "epoch", y)
@@ -47,7 +47,7 @@ def over_training(rows: Rows, columns: dict[str, str], y: str, scale: float = 1.
 
 
 def gradient(rows: Rows) -> Figure:
-    """The norm's mean over an epoch, with its standard deviation as a band, both of them means over seeds."""
+    """Draws the norm's mean over an epoch, with its standard deviation as a band; both are means over seeds."""
     figure, (axes,) = panels("")
     across, mean = _mean_over_seeds(rows, "gradient_norm")
     _, std = _mean_over_seeds(rows, "gradient_norm_std")
@@ -61,7 +61,7 @@ def gradient(rows: Rows) -> Figure:
 
 
 def geometry(rows: Rows) -> Figure:
-    """Numbers of the embeddings, each in its own panel."""
+    """Draws numbers of the embeddings, each in its own panel."""
     names = {
         "alignment": ("alignment (0: views fall together)", "squared distance"),
         "uniformity": ("uniformity (lower: more even)", "log of the mean potential"),
@@ -80,11 +80,11 @@ def geometry(rows: Rows) -> Figure:
 
 
 def _over_epochs(axes: Axes, rows: Rows, columns: dict[str, str], scale: float) -> None:
-    """Each column's mean over seeds, and a light line for each of several seeds."""
+    """Draws each column's mean over seeds, and a light line for each of several seeds."""
     present = {column: label for column, label in columns.items() if any(column in row for row in rows)}
     if not present:
         raise ValueError(f"has none of the columns {', '.join(columns)}")
-    seeds = list(grouped(rows, "seed").values())
+    seeds = list(group_by(rows, "seed").values())
     for column, look in zip(present, looks(present.values()).values(), strict=True):
         across, values = _mean_over_seeds(rows, column)
         look = look | {"marker": look["marker"] if len(values) <= 16 else ""}
@@ -95,7 +95,7 @@ def _over_epochs(axes: Axes, rows: Rows, columns: dict[str, str], scale: float) 
 
 
 def _mean_over_seeds(rows: Rows, column: str) -> tuple[list[float], list[float]]:
-    """Epochs, and a column's mean over the seeds at each."""
+    """Returns the epochs, and a column's mean over the seeds at each."""
     values: dict[float, list[float]] = {}
     for epoch, value in zip(numbers(rows, "epoch"), numbers(rows, column), strict=True):
         values.setdefault(epoch, []).append(value)
@@ -106,39 +106,39 @@ def _mean_over_seeds(rows: Rows, column: str) -> tuple[list[float], list[float]]
 
 
 def accuracy(rows: Rows, x: str, y: str, label: str, unit: str, half: str = "", log_x: bool = False) -> Figure:
-    """One line per series over a swept setting or over epochs."""
+    """Draws one line per series over a swept setting or over epochs."""
     figure, (axes,) = panels("")
-    curves(axes, grouped(rows, "series"), x, y, half)
+    curves(axes, group_by(rows, "series"), x, y, half)
     finish(axes, label, unit, log_x, ticks=numbers(rows, x) if log_x else ())
     return figure
 
 
 def over_start(rows: Rows) -> Figure:
-    """Accuracy by the share of training after which the negatives come from a ball."""
+    """Draws accuracy by the share of training after which the negatives come from a ball."""
     figure, (axes,) = panels("")
-    curves(axes, grouped(rows, "series"), "value", "nn1_top1_percent", "nn1_top1_interval_percent", 100.0)
+    curves(axes, group_by(rows, "series"), "value", "nn1_top1_percent", "nn1_top1_interval_percent", 100.0)
     finish(axes, "plain negatives until, percent of training", NN1)
     return figure
 
 
 def stability(history: Rows, bank: Rows) -> Figure:
-    """The original objective by its partition function; the bank rate."""
+    """Draws accuracy over epochs (the original objective by partition function, InfoNCE), and over the bank rate."""
     figure, (left, right) = panels("original IR and InfoNCE", "bank rate")
-    curves(left, grouped(history, "series"), "x", "nn1_top1_percent")
+    curves(left, group_by(history, "series"), "x", "nn1_top1_percent")
     finish(left, "epoch", NN1)
-    curves(right, grouped(bank, "series"), "value", "nn1_top1_percent", "nn1_top1_interval_percent")
+    curves(right, group_by(bank, "series"), "value", "nn1_top1_percent", "nn1_top1_interval_percent")
     finish(right, "bank rate", NN1)
     return figure
 
 
 def binary_values(rows: Rows) -> Figure:
-    """Objective values of the binary pair over m, CPC beside ML-CPC, one line per alpha, and its true information."""
-    bounds = grouped(rows, "bound")
+    """Draws objective values of the binary pair over m, CPC beside ML-CPC, one line per alpha; the true information."""
+    bounds = group_by(rows, "bound")
     figure, axes = panels(*bounds)
     truth = max(numbers(rows, "information_nats"))
     for panel, group in zip(axes, bounds.values(), strict=True):
         curves(
-            panel, {f"alpha {alpha}": points for alpha, points in grouped(group, "alpha").items()}, "m", "value_nats"
+            panel, {f"alpha {alpha}": points for alpha, points in group_by(group, "alpha").items()}, "m", "value_nats"
         )
         reference(panel, truth, "log 2, true")
         panel.set_ylim(0, 2 * truth)
@@ -147,11 +147,11 @@ def binary_values(rows: Rows) -> Figure:
 
 
 def binary_errors(rows: Rows) -> Figure:
-    """Bias and variance of CPC, and of ML-CPC at the lowest alpha that is proven to give a bound."""
-    both = grouped(rows, "bound", "alpha")
-    groups = {label: both[name] for name, label in COMPARED.items() if name in both}
+    """Draws bias and variance of CPC, and of ML-CPC at the lowest alpha that is proven to give a bound."""
+    both = group_by(rows, "bound", "alpha")
+    groups = {label: both[name] for name, label in BOUNDS.items() if name in both}
     if not groups:
-        raise ValueError(f"has no rows of {' or '.join(COMPARED.values())}")
+        raise ValueError(f"has no rows of {' or '.join(BOUNDS.values())}")
     figure, axes = panels("bias", "variance")
     for panel, column, unit in zip(axes, ("bias_nats", "variance"), ("bias, nats", "variance, nats²"), strict=True):
         curves(panel, groups, "m", column)
@@ -160,14 +160,14 @@ def binary_errors(rows: Rows) -> Figure:
 
 
 def ideal(rows: Rows) -> Figure:
-    """Estimates with the true density ratio as critic, over the true information: with a ceiling, and without."""
+    """Draws estimates with the true density ratio as critic over the true information: with and without a ceiling."""
     numbers(rows, "information_nats")
     capped = [row for row in rows if row.get("ceiling_nats") != ""]
     parts = {"with a ceiling": capped, "without": [row for row in rows if row.get("ceiling_nats") == ""]}
     parts = {title: part for title, part in parts.items() if part}
     figure, axes = panels(*parts)
     for panel, part in zip(axes, parts.values(), strict=True):
-        curves(panel, grouped(part, "series"), "information_nats", "estimate_nats", "std_nats")
+        curves(panel, group_by(part, "series"), "information_nats", "estimate_nats", "std_nats")
         across = sorted(set(numbers(rows, "information_nats")))
         panel.plot(across, across, color=INK, linewidth=1, linestyle=(0, (2, 2)), label="true")
         finish(panel, "true information, nats", "estimate, nats")
@@ -175,13 +175,13 @@ def ideal(rows: Rows) -> Figure:
 
 
 def staircase(rows: Rows) -> Figure:
-    """Estimates while the true information climbs, CPC beside ML-CPC, one line per alpha."""
-    bounds = grouped(rows, "bound")
+    """Draws estimates while the true information rises, CPC beside ML-CPC, one line per alpha."""
+    bounds = group_by(rows, "bound")
     figure, axes = panels(*bounds)
     top = max(numbers(rows, "information_nats"))
     for panel, group in zip(axes, bounds.values(), strict=True):
-        for name, points in grouped(group, "alpha").items():
-            look = looks(grouped(rows, "alpha"))[name]
+        for name, points in group_by(group, "alpha").items():
+            look = looks(group_by(rows, "alpha"))[name]
             look = {"color": look["color"], "linestyle": look["linestyle"], "linewidth": 1.1}
             panel.plot(
                 numbers(points, "iteration"),
@@ -191,17 +191,17 @@ def staircase(rows: Rows) -> Figure:
             )
         truth = dict(zip(numbers(group, "iteration"), numbers(group, "information_nats"), strict=True))
         panel.plot(list(truth), list(truth.values()), color=INK, linewidth=1, label="true")
-        panel.set_ylim(-0.5, top * 1.5)  # early or unbounded estimates may leave the picture
+        panel.set_ylim(-0.5, top * 1.5)  # early or unbounded estimates may lie outside
         finish(panel, "iteration", "estimate, nats")
     return figure
 
 
 def gaussians(rows: Rows) -> Figure:
-    """Estimates over the number of pairs, one line per true information, one panel per method."""
-    methods = grouped(rows, "method")
+    """Draws estimates over the number of pairs, one line per true information, one panel per method."""
+    methods = group_by(rows, "method")
     figure, axes = panels(*methods)
     for panel, group in zip(axes, methods.values(), strict=True):
-        levels = {f"{name} nats": level for name, level in grouped(group, "information_nats").items()}
+        levels = {f"{name} nats": level for name, level in group_by(group, "information_nats").items()}
         curves(panel, levels, "pairs", "estimate_nats", "std_over_seeds_nats")
         ceilings = dict(zip(numbers(group, "pairs"), numbers(group, "ceiling_nats"), strict=True))
         panel.plot(list(ceilings), list(ceilings.values()), color=INK, linestyle=(0, (2, 2)), label="ceiling")
@@ -211,29 +211,31 @@ def gaussians(rows: Rows) -> Figure:
 
 
 def conditional(rows: Rows) -> Figure:
-    """NCE and CNCE by the share of closest negatives, by kind of points, below their supremum; on logarithmic axes,
-    where estimates of 0 and less have no place."""
+    """Draws NCE and CNCE by the share of closest negatives, a panel for each kind of points, with CNCE's supremum.
+
+    The axes are logarithmic, so they omit estimates of 0 and less.
+    """
     above = [row for row, value in zip(rows, numbers(rows, "estimate_nats"), strict=True) if value > 0]
-    toys = [row for name, group in grouped(above, "variant").items() if name in TOY for row in group]
+    toys = [row for name, group in group_by(above, "variant").items() if name in TOY for row in group]
     if not toys:
         raise ValueError(f"has no estimate above 0 of {' or '.join(TOY)}")
-    by_points = grouped(toys, "points")
+    by_points = group_by(toys, "points")
     figure, axes = panels(*(f"points: {name}" for name in by_points))
     most = dict(zip(numbers(toys, "percent_closest"), numbers(toys, "supremum_nats"), strict=True))
     for panel, group in zip(axes, by_points.values(), strict=True):
-        bars = "interval_nats" if all(row.get("interval_nats") != "" for row in group) else ""  # of one seed: none
-        curves(panel, grouped(group, "variant"), "percent_closest", "estimate_nats", bars)
+        bars = "interval_nats" if all(row.get("interval_nats") != "" for row in group) else ""  # one seed has none
+        curves(panel, group_by(group, "variant"), "percent_closest", "estimate_nats", bars)
         panel.plot(*zip(*sorted(most.items()), strict=True), color=INK, linewidth=1, label="supremum of CNCE")
         reference(panel, max(numbers(rows, "information_nats")), "true")
-        panel.set_ylim(1e-7, 0.1)  # farther left the supremum leaves the picture
+        panel.set_ylim(1e-7, 0.1)  # farther left the supremum lies outside
         finish(panel, "closest negatives kept, percent", "estimate, nats", log_x=True, log_y=True, ticks=list(most))
     return figure
 
 
 def bias_and_spread(rows: Rows) -> Figure:
-    """Mean estimate and its standard deviation over draws of the negatives, with one encoder held fixed."""
+    """Draws the mean estimate and its standard deviation over draws of the negatives, with one fixed encoder."""
     figure, (left, right) = panels("mean", "standard deviation over draws")
-    groups = grouped(rows, "series")
+    groups = group_by(rows, "series")
     curves(left, groups, "k", "mean_nats")
     finish(left, "k, negatives", "mean estimate, nats", log_x=True, ticks=numbers(rows, "k"))
     curves(right, {name: [r for r in g if r["std_nats"] != 0] or g for name, g in groups.items()},

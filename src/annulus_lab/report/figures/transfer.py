@@ -1,21 +1,21 @@
-"""The figure of transfer: what a ring's encoders gain on each target."""
+"""The figure of transfer: gains of a ring's encoders on each target."""
 
 from matplotlib.figure import Figure
 
-from annulus_lab.report.figures.drawing import INK, finish, grouped, looks, numbers, optional, panels, plain
+from annulus_lab.report.figures.drawing import INK, finish, group_by, looks, numbers, optional, panels, plain
 from annulus_lab.report.figures.studies import Rows
 
 PROTOCOLS = {"linear": "linear probe", "few_shot": "few-shot episodes"}
 
 
 def transfer(rows: Rows) -> Figure:
-    """A panel for each protocol, a line for each target: the ring's gains over each other variant, with intervals.
+    """Draws a panel for each protocol, a line for each target: the ring's gains over each other variant.
 
-    Gains of further encoders, each over its own base, are in the table alone.
+    Only the table has the gains of further encoders over their own bases.
     """
     figure, axes = panels(*PROTOCOLS.values())
-    groups = {name: group for name, group in grouped(rows, "over").items() if ", by " not in name}
-    targets = list(grouped(rows, "target"))
+    groups = {name: group for name, group in group_by(rows, "over").items() if ", by " not in name}
+    targets = list(group_by(rows, "target"))
     for panel, protocol in zip(axes, PROTOCOLS, strict=True):
         for shift, (name, look) in enumerate(looks(groups).items()):
             gains = numbers(groups[name], f"{protocol}_gain_percent")

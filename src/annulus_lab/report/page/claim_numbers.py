@@ -1,4 +1,4 @@
-"""A claim's numbers and its rule for reading: single numbers in words, short lists as tables, names as labels."""
+"""A claim's numbers and rule as text: single numbers in words, short lists as tables, names as labels."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -9,9 +9,9 @@ from annulus_lab.report.claims.selectors import Differences, Selector
 from annulus_lab.report.claims.verdicts import Verdict
 from annulus_lab.report.papers.comparison import Comparison
 from annulus_lab.report.papers.metrics import Broken, Metrics, Missing
-from annulus_lab.report.papers.tables import MINUS, Cell, Column, Table, decimals_of, named, number
+from annulus_lab.report.papers.tables import MINUS, Cell, Column, Table, decimal_places, number, words_and_unit
 
-LONGEST = 8  # rows of a small table; of a longer list the range is told
+LONGEST = 8  # rows of a small table; the page prints the range of a longer list
 UNITS = {"percent": "%", "nats": "nats", "pixels": "pixels"}
 NAMES = {"ir": "IR", "iring": "IRing", "cmc": "CMC", "nce": "NCE", "cnce": "CNCE", "infonce": "InfoNCE", "eqco": "EqCo",
          "vince": "VINCE", "cpc": "CPC", "mlcpc": "ML-CPC", "crd": "CRD", "kd": "KD", "mocoring": "MoCoRing",
@@ -24,13 +24,13 @@ SIGNS = {"<=": "≤", ">=": "≥", "~": "≈", "*": "\N{MULTIPLICATION SIGN}", "
 class Numbers:
     """Single numbers as label and text; lists as tables."""
 
-    alone: list[tuple[str, str]]
+    single: list[tuple[str, str]]
     tables: list[Table]
 
 
-def numbers_of(claim: Claim, verdict: Verdict, metrics: Metrics, tables: Mapping[str, Comparison]) -> Numbers:
-    """A claim's numbers. On other data or another scale, differences to the paper's numbers are left out."""
-    alone, groups = [], {}
+def format_numbers(claim: Claim, verdict: Verdict, metrics: Metrics, tables: Mapping[str, Comparison]) -> Numbers:
+    """Returns a claim's numbers as text. On other data or scale it omits differences to the paper's numbers."""
+    single, groups = [], {}
     for name, selector in claim.values.items():
         value = verdict.numbers.get(name)
         if value is None:
@@ -41,17 +41,17 @@ def numbers_of(claim: Claim, verdict: Verdict, metrics: Metrics, tables: Mapping
         values = value if isinstance(value, list) else [value]
         texts = _text(values, half if isinstance(half, list) else [half] * len(values))
         if len(values) == 1 or len(values) > LONGEST:
-            ends = dict.fromkeys(number(end, decimals_of(values)) for end in (min(values), max(values)))
+            ends = dict.fromkeys(number(end, decimal_places(values)) for end in (min(values), max(values)))
             summary = texts[0] if len(values) == 1 else f"{len(values)} values, {' to '.join(ends)}"
-            alone.append((label(name), f"{summary} {_unit(selector)}".strip()))
+            single.append((label(name), f"{summary} {_unit(selector)}".strip()))
         else:
             at = _keys(selector, metrics, tables, len(values))
             groups.setdefault(at, []).append((Column(label(name), _unit(selector)), texts))
-    return Numbers(alone, [_table(head, rows, columns) for (head, rows), columns in groups.items()])
+    return Numbers(single, [_table(head, rows, columns) for (head, rows), columns in groups.items()])
 
 
 def label(name: str) -> str:
-    """A name of a claim or of a column as a person says it: `iring_gain` is "IRing gain", `at_0_4` "at 0.4"."""
+    """Returns the label of a claim's name or a column: "IRing gain" for `iring_gain`, "at 0.4" for `at_0_4`."""
     name = re.sub(r"_(\d)_(\d)", r"_\1.\2", f"_{name}").removeprefix("_")
     name = re.sub(r"^k(\d+)", r"K = \1", re.sub(r"^p(\d+)", r"\1 %", name))
     parts = [re.sub(r"^0(\d+)$", r"0.\1", part) for part in name.split("_")]
@@ -59,15 +59,15 @@ def label(name: str) -> str:
 
 
 def rule_in_words(rule: str) -> str:
-    """A rule with its numbers' labels and the signs of mathematics."""
-    spoken = re.sub(r"[A-Za-z]\w*", lambda name: label(name[0]), rule)
+    """Returns a rule with the labels of its numbers and mathematical signs."""
+    text = re.sub(r"[A-Za-z]\w*", lambda name: label(name[0]), rule)
     return re.sub(
-        r"<=|>=|~|\*| - |(?<![\w)])-", lambda sign: sign[0].replace(sign[0].strip(), SIGNS[sign[0].strip()]), spoken
+        r"<=|>=|~|\*| - |(?<![\w)])-", lambda sign: sign[0].replace(sign[0].strip(), SIGNS[sign[0].strip()]), text
     )
 
 
 def _keys(selector: Selector, metrics: Metrics, tables: Mapping[str, Comparison], count: int) -> tuple[str, tuple]:
-    """The heading and the rows' names of a list; places from 1 where its file does not name them."""
+    """Returns the heading and the rows' names of a list; places from 1 if its file does not name them."""
     try:
         head, rows = selector.keys(metrics, tables)
     except (Missing, Broken):
@@ -77,7 +77,7 @@ def _keys(selector: Selector, metrics: Metrics, tables: Mapping[str, Comparison]
 
 
 def _text(values: Sequence[float], halves: Sequence[float | None]) -> list[str]:
-    digits = decimals_of([*values, *filter(None, halves)])
+    digits = decimal_places([*values, *filter(None, halves)])
     return [
         number(value, digits) + ("" if half is None else f" ± {number(half, digits)}")
         for value, half in zip(values, halves, strict=True)
@@ -91,6 +91,6 @@ def _table(head: str, rows: Sequence[str], columns: Sequence[tuple[Column, Seque
 
 
 def _unit(selector: Selector) -> str:
-    """The unit of a column; a gain is in percentage points."""
-    words, unit = named(selector.column)
+    """Returns the unit of a column; a gain is in percentage points."""
+    words, unit = words_and_unit(selector.column)
     return "points" if unit == "percent" and "gain" in words else UNITS.get(unit, "")

@@ -1,7 +1,7 @@
-"""What the report says, before it is HTML or Markdown: every section gathered from the files that exist.
+"""Content of the report, before it becomes HTML or Markdown: every section gathered from the files that exist.
 
-Nothing here fails for want of a file. What is missing is an `Empty` with the command that makes it; what is broken says
-what is wrong, and stands in the last section too.
+A missing file raises no error: its part is an `Empty` with the command that makes it. A damaged file's part is an
+`Empty` with the fault, which the last section lists too.
 """
 
 from collections import Counter
@@ -12,11 +12,11 @@ from pathlib import Path
 
 from annulus.diagnostics.maps import short_name
 from annulus.errors import InputError
-from annulus_lab.report.claims.verdicts import CLAIMS, VERDICTS, Verdict, counted, verdicts
+from annulus_lab.report.claims.verdicts import CLAIMS, VERDICTS, Verdict, verdict_counts, verdicts
 from annulus_lab.report.figures.catalogue import PLOTS
 from annulus_lab.report.figures.gains import GENERATED, LONG, REAL
 from annulus_lab.report.figures.pictures import Pictures
-from annulus_lab.report.page.claim_numbers import Numbers, numbers_of
+from annulus_lab.report.page.claim_numbers import Numbers, format_numbers
 from annulus_lab.report.page.context import Context, context
 from annulus_lab.report.page.first_screen import FILE, HeadlineGain, gain
 from annulus_lab.report.page.further_studies import FurtherStudy, further_studies
@@ -27,7 +27,7 @@ from annulus_lab.report.page.sections import (
     Gains,
     Law,
     Map,
-    Shown,
+    PageFigure,
     by_seed,
     current_metrics,
     drawings,
@@ -36,8 +36,8 @@ from annulus_lab.report.page.sections import (
     flat,
     gains,
     grids,
+    law_section,
     part,
-    when_samplers_help,
 )
 from annulus_lab.report.page.seed_tables import summary_table
 from annulus_lab.report.page.sheets import Sheet, sheets
@@ -49,16 +49,16 @@ from annulus_lab.report.papers.tables import (
     Cell,
     Column,
     Table,
-    named,
-    numeric,
+    common_setting,
+    number_cell,
     paper_table,
-    setting_of,
-    valued,
+    value_cell,
     values_table,
+    words_and_unit,
 )
 from annulus_lab.report.presets.overview import Commands, claim_lines, table_commands
 
-MOST_IMAGES = 100_000  # of a test set, whose confusion has a row for each
+MOST_IMAGES = 100_000  # of a test set; its confusion file has a row for each image
 MAIN = {
     "main/knn.json": "Nearest neighbours of the test images",
     "main/linear.json": "Linear probe on frozen features",
@@ -67,36 +67,36 @@ MAIN = {
 
 
 @dataclass(frozen=True)
-class Compared:
-    """One of the papers' tables as the report has it."""
+class TableSection:
+    """Section of one of the papers' tables."""
 
     comparison: Comparison
     table: Table
     setting: str
     verdicts: list[Verdict]
-    empty: Empty | None  # why there is no number of ours
+    empty: Empty | None  # the reason if there is no number of ours
     claims: list[str]  # its claims by verdict
-    commands: Commands | None  # at the papers' scale; None where the parameters cannot be read
+    commands: Commands | None  # at the papers' scale; None if the parameters cannot be read
 
 
 @dataclass(frozen=True)
 class Paper:
-    """One paper, its tables and its claims, of which the decided come first."""
+    """One paper, its tables and its claims, the decided ones first."""
 
     key: str
     title: str
-    tables: list[Compared]
+    tables: list[TableSection]
     verdicts: list[Verdict]
 
 
 @dataclass(frozen=True)
 class PageContent:
-    """All of it. A part is its content, or an Empty."""
+    """All sections. A part is its content or an Empty."""
 
     context: Context
-    own: OwnImages | None  # of a main line on own images
+    own: OwnImages | None  # None if the main line trained on other images
     gain: HeadlineGain | Empty
-    states: Table  # of every table, figure and theorem of the papers
+    states: Table  # state of every table, figure and theorem of the papers
     real: Gains | Empty
     law: Law
     generated: Gains | Empty
@@ -104,7 +104,7 @@ class PageContent:
     further: list[FurtherStudy]
     drawings: list[FigureDrawing | Empty]
     map: Map | Empty
-    main_setting: str | None  # of the main line, where it has run
+    main_setting: str | None  # of the main line, if it has run
     headline: Table | Empty
     main: list[Table | Empty]
     runs: Table | None
@@ -113,35 +113,35 @@ class PageContent:
     verdicts: list[Verdict]
     numbers: dict[str, Numbers]  # of each claim
     papers: list[Paper]
-    figures: list[Shown]
+    figures: list[PageFigure]
     theorems: Table | Empty
-    curves: list[Shown]
+    curves: list[PageFigure]
     diagnostics: Table | Empty
-    diagnostics_figures: list[Shown]
+    diagnostics_figures: list[PageFigure]
     pictures: Pictures | Empty
     sheets: list[Sheet | Empty]
     broken: list[Broken]
     counts: dict[str, int]
 
     @property
-    def counted(self) -> str:
-        """The claims by verdict, in words."""
-        return counted(self.verdicts)
+    def verdict_counts(self) -> str:
+        """Count of the claims by verdict, as text."""
+        return verdict_counts(self.verdicts)
 
     @property
-    def counted_states(self) -> str:
-        """Tables, figures and theorems of the papers by state, in words."""
+    def state_counts(self) -> str:
+        """Count of the papers' tables, figures and theorems by state, as text."""
         return in_words(self.states)
 
     @property
-    def tables_run(self) -> str:
-        """The papers' tables of which a number was measured here, in words."""
+    def table_counts(self) -> str:
+        """Count of the papers' tables with a number measured here, as text."""
         statuses = [one.comparison.status for paper in self.papers for one in paper.tables]
         return f"{statuses.count('run')} of {len(statuses)} have numbers from here"
 
 
 def _gain(metrics: Metrics, about: Context) -> HeadlineGain | Empty:
-    """The first section, or why there is none, and how it is made in this checkout."""
+    """Returns the first section, or the reason and the command that makes it in this checkout."""
     if about.outdated:
         return Empty(about.outdated[0])
     headline = part(lambda: gain(metrics), metrics, FILE)
@@ -157,7 +157,7 @@ def _gain(metrics: Metrics, about: Context) -> HeadlineGain | Empty:
 
 
 def gather(root: Path, now: datetime) -> PageContent:
-    """Everything that exists under `root`, as of now."""
+    """Gathers all content that exists under `root`, at the time `now`."""
     metrics = Metrics(root)
     claim_verdicts = verdicts(metrics)
     comparisons = {comparison.table.id: comparison for comparison in compare(metrics)}
@@ -176,7 +176,7 @@ def gather(root: Path, now: datetime) -> PageContent:
         gain=_gain(metrics, about),
         states=state_table(comparisons.values(), claim_verdicts, commands),
         real=gains(metrics, REAL, "CIFAR-10"),
-        law=when_samplers_help(metrics),
+        law=law_section(metrics),
         generated=gains(metrics, GENERATED, "generated images"),
         long=gains(metrics, LONG, "all of CIFAR-10"),
         further=further_studies(metrics),
@@ -197,9 +197,9 @@ def gather(root: Path, now: datetime) -> PageContent:
         speed=_speed(metrics),
         verdicts=claim_verdicts,
         numbers={
-            verdict.id: numbers_of(claims[verdict.id], verdict, metrics, comparisons) for verdict in claim_verdicts
+            verdict.id: format_numbers(claims[verdict.id], verdict, metrics, comparisons) for verdict in claim_verdicts
         },
-        papers=papers_of(comparisons.values(), claim_verdicts, commands),
+        papers=group_by_paper(comparisons.values(), claim_verdicts, commands),
         figures=sections["papers"],
         theorems=flat(metrics, "estimators/theorems.json", "Theorems on toys of known information"),
         curves=sections["curves"],
@@ -213,7 +213,7 @@ def gather(root: Path, now: datetime) -> PageContent:
 
 
 def confusion(rows: Sequence[Mapping[str, float | str]]) -> Table:
-    """How often each class was taken for each: rows are the true class, columns the predicted one.
+    """Returns the confusion matrix in percent of each true class: rows are the true class, columns the predicted class.
 
     Raises:
         ValueError: when a column is missing.
@@ -226,24 +226,24 @@ def confusion(rows: Sequence[Mapping[str, float | str]]) -> Table:
     totals = Counter(str(row["actual"]) for row in rows)
     lines = []
     for actual in classes:
-        cells = [numeric(pairs[actual, predicted] * 100 / max(totals[actual], 1), 0) for predicted in classes]
+        cells = [number_cell(pairs[actual, predicted] * 100 / max(totals[actual], 1), 0) for predicted in classes]
         lines.append([Cell(short_name(actual)), *cells])
     columns = [Column("true class", numeric=False), *(Column(short_name(name)) for name in classes)]
     return Table("Confusion of the linear probe, percent of each true class", columns, lines)
 
 
 def _table_commands(root: Path) -> Mapping[str, Commands]:
-    """Commands of each table; none where a parameter file has a fault, which the page says elsewhere."""
+    """Returns the commands of each table; none if a parameter file has a fault, which the page prints elsewhere."""
     try:
         return table_commands(root)
     except InputError:
         return {}
 
 
-def papers_of(
+def group_by_paper(
     comparisons: Iterable[Comparison], claim_verdicts: Sequence[Verdict], commands: Mapping[str, Commands]
 ) -> list[Paper]:
-    """Each paper, with its tables and what became of its claims."""
+    """Returns each paper with its tables and the verdicts on its claims."""
     papers: dict[str, Paper] = {}
     ordered = sorted(claim_verdicts, key=lambda verdict: VERDICTS.index(verdict.verdict))
     for comparison in comparisons:
@@ -255,19 +255,19 @@ def papers_of(
         if comparison.reason is not None:
             empty = Empty(comparison.reason, comparison.command, comparison.status == "broken")
         own, lines = commands.get(comparison.table.id), claim_lines(comparison, claim_verdicts)
-        beside = paper_table(comparison), setting_of(comparison), about
-        paper.tables.append(Compared(comparison, *beside, empty, lines, own))
+        beside = paper_table(comparison), common_setting(comparison), about
+        paper.tables.append(TableSection(comparison, *beside, empty, lines, own))
     return list(papers.values())
 
 
 def _runs(metrics: Metrics) -> Table | None:
-    """Other runs of the main line whose headlines are in git, a row each; of broken ones the last section tells."""
+    """Returns the main line's other runs whose headlines are in git, a row each, without damaged files."""
     runs = {path.stem: values for path, values in _folder(metrics, "runs")}
     if not runs:
         return None
     names = list(dict.fromkeys(name for values in runs.values() for name in values))
-    rows = [[Cell(run), *(valued(name, values.get(name)) for name in names)] for run, values in runs.items()]
-    heads = [Column("run", numeric=False), *(Column(*named(name)) for name in names)]
+    rows = [[Cell(run), *(value_cell(name, values.get(name)) for name in names)] for run, values in runs.items()]
+    heads = [Column("run", numeric=False), *(Column(*words_and_unit(name)) for name in names)]
     return Table("Other runs kept in git, metrics/runs/", heads, rows)
 
 
@@ -276,7 +276,7 @@ def _speed(metrics: Metrics) -> list[Table]:
 
 
 def _folder(metrics: Metrics, folder: str) -> Iterator[tuple[Path, dict[str, object]]]:
-    """The JSON files of a folder of metrics/ that are whole."""
+    """Returns the undamaged JSON files of a folder of metrics/."""
     for path in sorted((metrics.root / "metrics" / folder).glob("*.json")):
         name = f"{folder}/{path.name}"
         if not isinstance(part(lambda name=name: values_table("", metrics.values(name)), metrics, name), Empty):

@@ -1,4 +1,4 @@
-"""What was run: commit, experiment, parameters, studies, and where and when every stage last ran here."""
+"""Context of the numbers: commit, experiment, parameters, studies, machine and time of every stage's last run here."""
 
 import os
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from annulus_lab.pipeline.provenance import StageRecord, stage_records
 from annulus_lab.pipeline.revision import workspace
 from annulus_lab.pipeline.stale import stale
 
-# Sections that no selector chooses from.
+# Sections without a selector.
 PLAIN_SECTIONS = ("optimizer", "knn", "linear", "map")
 
 OTHER_NUMBERS = "of another run or from git"
@@ -26,7 +26,7 @@ OTHER_NUMBERS = "of another run or from git"
 
 @dataclass(frozen=True)
 class StudySetting:
-    """What a study's own params.yaml says, or what is wrong with it."""
+    """Scale, data set and seeds of a study's params.yaml, or its fault."""
 
     name: str
     scale: str = ""
@@ -37,26 +37,28 @@ class StudySetting:
 
 @dataclass(frozen=True)
 class StageRun:
-    """The last runs here of a stage; those of a matrix are one line."""
+    """The last runs here of a stage; the runs of a matrix share one line."""
 
     stage: str
     runs: int
-    ended: str  # of the last, UTC
-    seconds: float  # of all together
+    end: str  # of the last run, UTC
+    seconds: float  # sum of all runs
     machine: str
     torch: str
     commit: str
     experiment: str
-    numbers: str  # whether metrics/ holds what they wrote
+    numbers: str  # source of the numbers in metrics/: these runs or others
 
 
 @dataclass(frozen=True)
 class Context:
-    """What stands at the head of the report. `faults` are sentences about what could not be read, `outdated` such about
-    metrics of the main line that are not of its parameters and code.
+    """Head of the report.
+
+    `faults`: sentences about files that cannot be read. `outdated`: sentences about metrics of the main line that were
+    made with other parameters or code.
     """
 
-    made: str
+    time: str
     commit: str | None
     changed_files: int  # since the commit
     experiment: str | None
@@ -69,7 +71,7 @@ class Context:
 
 
 def context(root: Path, now: datetime) -> Context:
-    """What was run in a checkout, as far as it can be known here."""
+    """Returns the context of the numbers in a checkout."""
     choices, parameters, faults = {}, {}, []
     try:
         params = load_params(root / "params.yaml")
@@ -82,7 +84,7 @@ def context(root: Path, now: datetime) -> Context:
     records = stage_records(root)
     commit = git("rev-parse", "--verify", "-q", "HEAD", folder=root)
     return Context(
-        made=_utc(now.timestamp()),
+        time=_utc(now.timestamp()),
         commit=commit,
         changed_files=len((git("status", "--porcelain", folder=root) or "").splitlines()) if commit else 0,
         experiment=os.environ.get("DVC_EXP_NAME") or _experiment(records, root),
@@ -96,7 +98,7 @@ def context(root: Path, now: datetime) -> Context:
 
 
 def outdated(root: Path) -> list[str]:
-    """Why the main line's metrics are not of its parameters and code, a sentence each; none without a dvc.lock."""
+    """Returns a sentence for each way the main line's metrics differ from its parameters and code, by dvc.lock."""
     if not (root / "dvc.lock").exists():
         return []
     try:
@@ -106,12 +108,12 @@ def outdated(root: Path) -> list[str]:
 
 
 def _parameters(params: AllParams) -> dict[str, str]:
-    """The selected sections and the plain ones, as `samplers.ring.outer: 0.1`."""
-    chosen = {
+    """Returns the selected sections and those without a selector, as `samplers.ring.outer: 0.1`."""
+    sections = {
         f"{section}.{getattr(params, name)}": params.get(f"{section}.${{{name}}}")
         for name, section in SELECTOR_SECTIONS.items()
     }
-    return _flat(chosen | {section: getattr(params, section) for section in PLAIN_SECTIONS})
+    return _flat(sections | {section: getattr(params, section) for section in PLAIN_SECTIONS})
 
 
 def _flat(tree: Mapping[str, Any], above: str = "") -> dict[str, str]:
@@ -133,12 +135,12 @@ def _study(root: Path, path: Path) -> StudySetting:
         return StudySetting(name, fault=_within(root, str(error)))
     defaults, seeds = tree.get("defaults"), tree.get("seeds")
     dataset = defaults.get("dataset") if isinstance(defaults, dict) else None
-    listed = ", ".join(map(str, seeds)) if isinstance(seeds, list) else str(seeds or "")
-    return StudySetting(name, str(tree.get("scale") or ""), str(dataset or ""), listed)
+    seed_text = ", ".join(map(str, seeds)) if isinstance(seeds, list) else str(seeds or "")
+    return StudySetting(name, str(tree.get("scale") or ""), str(dataset or ""), seed_text)
 
 
 def _stages(records: list[StageRecord], root: Path) -> list[StageRun]:
-    """One line per stage, in the order in which they ended."""
+    """Returns one line per stage, sorted by end."""
     together: dict[str, list[StageRecord]] = {}
     for run in sorted(records, key=lambda run: run.started + run.seconds):
         together.setdefault(run.stage.partition("@")[0], []).append(run)
@@ -158,12 +160,12 @@ def _line(stage: str, group: list[StageRecord], root: Path) -> StageRun:
     return StageRun(
         stage=stage,
         runs=len(group),
-        ended=_utc(last.started + last.seconds),
+        end=_utc(last.started + last.seconds),
         seconds=sum(run.seconds for run in group),
-        machine=_joined(_machine(run) for run in group),
-        torch=_joined(run.torch or "" for run in group),
-        commit=_joined((run.commit or "")[:10] for run in group),
-        experiment=_joined(run.experiment or "" for run in group),
+        machine=_join(_machine(run) for run in group),
+        torch=_join(run.torch or "" for run in group),
+        commit=_join((run.commit or "")[:10] for run in group),
+        experiment=_join(run.experiment or "" for run in group),
         numbers=numbers,
     )
 
@@ -173,16 +175,16 @@ def _machine(run: StageRecord) -> str:
     return ", ".join([f"{run.processor}, {run.cores} cores", *gpus])
 
 
-def _joined(texts: Any) -> str:
-    """The different texts, once each."""
+def _join(texts: Any) -> str:
+    """Joins the different texts, once each."""
     return "; ".join(dict.fromkeys(filter(None, texts)))
 
 
 def _experiment(records: list[StageRecord], root: Path) -> str | None:
-    """The experiment whose numbers of the main line are here, when it is one."""
+    """Returns the experiment of the main line's numbers here; None if they are of none or several."""
     names = {run.experiment for run in records if run.files and ":" not in run.stage and run.matches(root)}
-    kept = (git("for-each-ref", "--format=%(refname)", "refs/exps", folder=root) or "").splitlines()
-    names &= {ref.rpartition("/")[2] for ref in kept}  # one that was killed before its end is none
+    references = (git("for-each-ref", "--format=%(refname)", "refs/exps", folder=root) or "").splitlines()
+    names &= {ref.rpartition("/")[2] for ref in references}  # an experiment that was killed has no reference
     return names.pop() if len(names) == 1 else None
 
 
@@ -191,5 +193,5 @@ def _utc(seconds: float) -> str:
 
 
 def _within(root: Path, sentence: str) -> str:
-    """A sentence without the place of the checkout on this machine."""
+    """Removes the path of the checkout from a sentence."""
     return sentence.replace(f"{root}/", "")

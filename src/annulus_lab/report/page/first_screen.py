@@ -1,4 +1,4 @@
-"""The first screen: what the main line's sampler gains over uniform negatives, as a sentence and its figure."""
+"""The first screen: the main line's gain over uniform negatives, as a sentence and its figure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from annulus_lab.report.figures.drawing import GROUND, INK, SERIES, WIDE, Row, numbers, optional, svg
 from annulus_lab.report.papers.metrics import Metrics
-from annulus_lab.report.papers.tables import MINUS, Cell, Column, Table, named, number, numeric
+from annulus_lab.report.papers.tables import MINUS, Cell, Column, Table, number, number_cell, words_and_unit
 
 FILE, SUMMARY = "comparisons/uniform.csv", "summary.csv"
 LEADING = "linear_top1_percent"
@@ -17,7 +17,7 @@ ACCURACIES = {LEADING: "linear probe", "knn_top1_percent": "kNN", "nn1_top1_perc
 
 @dataclass(frozen=True)
 class HeadlineGain:
-    """The sentence, what stands behind it, its figure, and the numbers of the whole comparison."""
+    """The sentence, its details, its figure, and the numbers of the whole comparison."""
 
     sentence: str
     details: str
@@ -26,18 +26,16 @@ class HeadlineGain:
 
 
 class OtherRun(Exception):
-    """A file is sound, and not of the main line's run: a comparison of another processor's digits, what DVC keeps
-    after `make restore`.
-    """
+    """An undamaged file of another run, such as another processor's, or a file that DVC keeps after `make restore`."""
 
 
 def gain(metrics: Metrics) -> HeadlineGain:
-    """The comparison of the main line, as it is now, with the same run on uniform negatives.
+    """Returns the comparison of the main line with the same run on uniform negatives.
 
     Raises:
-        Missing, Broken: when a file is not there or cannot be right.
+        Missing, Broken: when a file is missing or damaged.
         ValueError: when it lacks a column or a number.
-        OtherRun: when the main line's summary is not the one that it was made of.
+        OtherRun: when it was made from another summary of the main line.
     """
     rows = metrics.rows(FILE)
     for column in COLUMNS:
@@ -54,12 +52,12 @@ def gain(metrics: Metrics) -> HeadlineGain:
                 f"metrics/{FILE} is of another run than metrics/{SUMMARY}: {name} {head}, not {now.get(name)}"
             )
     accuracies = [by_number[name] for name in ACCURACIES if name in by_number]
-    drawn = svg(lambda: differences(accuracies), "gain.uniform", sentence(leading))
-    return HeadlineGain(sentence(leading), details(leading), drawn, table(rows))
+    drawing = svg(lambda: differences(accuracies), "gain.uniform", sentence(leading))
+    return HeadlineGain(sentence(leading), details(leading), drawing, table(rows))
 
 
 def sentence(row: Row) -> str:
-    """The finding: its size and interval where it is significant, what could have been seen where it is not."""
+    """Returns the finding: size and interval, and the verdict if it is not significant."""
     difference, half = optional(row, "difference"), optional(row, "interval")
     size = number(abs(difference), 2) + ("" if half is None else f" ± {number(half, 2)}")
     sampler = _sampler(row)
@@ -71,19 +69,19 @@ def sentence(row: Row) -> str:
 
 
 def details(row: Row) -> str:
-    """What was measured, on how many seeds and images."""
+    """Returns sentences with the accuracies and the number of seeds and images."""
     head, base, seeds, images = (numbers([row], name)[0] for name in ("head", "base", "seeds", "test_images"))
-    of = f"{number(images)} test images of {row['dataset']}, scale {row['scale']}"
+    data = f"{number(images)} test images of {row['dataset']}, scale {row['scale']}"
     interval = "" if row.get("interval") == "" else " ±: 95 % interval over seeds and test images, in pairs."
     return (
         f"A linear probe on frozen features gets {number(head, 2)} % right, {number(base, 2)} % after training with "
-        f"uniform negatives: {number(seeds)} seed{'s' if seeds != 1 else ''}, {of}.{interval} "
+        f"uniform negatives: {number(seeds)} seed{'s' if seeds != 1 else ''}, {data}.{interval} "
         f"What differs: {str(row['changed']).replace('->', '→')}."
     )
 
 
 def differences(rows: Sequence[Row]) -> Figure:
-    """Differences to uniform negatives with their intervals, and each seed's own as a small dot."""
+    """Draws the differences to uniform negatives with their intervals, and each seed's own as a small dot."""
     figure = Figure(figsize=(WIDE, 0.8 + 0.36 * len(rows)), layout="constrained")
     axes = figure.add_subplot()
     axes.axvline(0, color=INK, linewidth=1)
@@ -108,14 +106,14 @@ def differences(rows: Sequence[Row]) -> Figure:
 
 
 def table(rows: Sequence[Row]) -> Table:
-    """Every number of the comparison."""
+    """Returns a table of every number of the comparison."""
     lines = []
     for row in rows:
-        words, unit = named(str(row["number"]))
+        words, unit = words_and_unit(str(row["number"]))
         digits = 2 if unit == "percent" else 4
         values = (optional(row, name) for name in ("base", "head"))
-        difference = numeric(optional(row, "difference"), digits, optional(row, "interval"), sign=True)
-        sides = [numeric(value, digits) for value in values]
+        difference = number_cell(optional(row, "difference"), digits, optional(row, "interval"), sign=True)
+        sides = [number_cell(value, digits) for value in values]
         lines.append([Cell(words), *sides, difference, Cell(unit), Cell(str(row["verdict"]))])
     heads = [Column("quantity", numeric=False), Column("uniform"), Column("main line"), Column("difference ± 95 %"),
              Column("unit", numeric=False), Column("verdict", numeric=False)]  # fmt: skip
@@ -123,7 +121,7 @@ def table(rows: Sequence[Row]) -> Table:
 
 
 def _sampler(row: Row) -> str:
-    """The sampler of the main line as the beginning of a sentence, from `sampler: uniform -> ring`."""
-    chosen = dict(part.split(": ", 1) for part in str(row["changed"]).split("; ") if ": " in part)
-    name = chosen.get("sampler", "").rpartition("-> ")[2]
+    """Returns the main line's sampler as the beginning of a sentence, from `sampler: uniform -> ring`."""
+    choices = dict(part.split(": ", 1) for part in str(row["changed"]).split("; ") if ": " in part)
+    name = choices.get("sampler", "").rpartition("-> ")[2]
     return f"{name.capitalize()} negatives" if name else "The main line's negatives"

@@ -1,4 +1,4 @@
-"""Studies that no claim, table or figure of the papers shows, or parts of them, such as a user's own."""
+"""Studies, or parts of them, outside of the papers' claims, tables and figures, such as a user's own."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,13 +10,13 @@ from annulus_lab.config.file import checked
 from annulus_lab.pipeline.projects import metrics_path
 from annulus_lab.report.claims.verdicts import CLAIMS
 from annulus_lab.report.figures.catalogue import LAWS, PLOTS
-from annulus_lab.report.figures.gains import GENERATED, LONG, REAL, WITHOUT_VERDICT, counted, interval
+from annulus_lab.report.figures.gains import GENERATED, LONG, REAL, WITHOUT_VERDICT, interval, verdict_sentences
 from annulus_lab.report.figures.parts import part_plot
 from annulus_lab.report.page.part_tables import measurements_table, points_table
-from annulus_lab.report.page.sections import Empty, Gains, Shown, figure, gains, part
+from annulus_lab.report.page.sections import Empty, Gains, PageFigure, figure, gains, part
 from annulus_lab.report.papers.comparison import load_measured
 from annulus_lab.report.papers.metrics import Metrics, Row
-from annulus_lab.report.papers.setting import read_setting, stated_of
+from annulus_lab.report.papers.setting import read_setting, study_params
 from annulus_lab.report.papers.tables import Table
 from annulus_lab.studies.shared.grid import GridPart
 from annulus_lab.studies.shared.study import study_content
@@ -24,17 +24,17 @@ from annulus_lab.studies.shared.study import study_content
 
 @dataclass(frozen=True)
 class FurtherPart:
-    """A part's gains and further measurements, and its figure where it has one."""
+    """A part's gains and further measurements, and its figure if it has one."""
 
     verdict_summary: str
     gains: Table
     measurements: Table
-    figure: Shown | None
+    figure: PageFigure | None
 
 
 @dataclass(frozen=True)
 class FurtherStudy:
-    """A study with what stands nowhere else in the report, its parts or its rows; of what was not run, why."""
+    """A study with its parts or rows that no other section has; an Empty if one was not run."""
 
     name: str
     parts: dict[str, FurtherPart | Empty]
@@ -42,7 +42,7 @@ class FurtherStudy:
 
 
 def further_studies(metrics: Metrics) -> list[FurtherStudy]:
-    """Every study of stages/ with such parts or rows; one with an unreadable params.yaml is the context's fault."""
+    """Returns every study of stages/ with such parts or rows. The context reports an unreadable params.yaml."""
     studies, elsewhere = [], _files_elsewhere()
     for path in sorted(metrics.root.glob("stages/*/params.yaml")):
         study = path.parent.name
@@ -60,16 +60,16 @@ def further_studies(metrics: Metrics) -> list[FurtherStudy]:
 
 
 def _files_elsewhere() -> set[str]:
-    """The files of all claims, tables and figures, and of the report's own sections."""
+    """Returns the files of all claims, tables and figures, and of the report's own sections."""
     claimed = {number.file for claim in CLAIMS for number in claim.values.values()}
     tables = {measured.file for measured in load_measured().values()}
     return claimed | tables | {REAL, GENERATED, LONG} | {file for plot in (*PLOTS, *LAWS) for file in plot.files}
 
 
 def _names(parts: object) -> list[str]:
-    """The names that stages take for files; those of a section that is none are refused by its settings stage."""
-    named = parts if isinstance(parts, dict) else {}
-    return [name for name in named if isinstance(name, str) and re.fullmatch(r"[\w-]+", name)]
+    """Returns the names that can be file names; the study's settings stage rejects others."""
+    sections = parts if isinstance(parts, dict) else {}
+    return [name for name in sections if isinstance(name, str) and re.fullmatch(r"[\w-]+", name)]
 
 
 def _files(study: str, name: str) -> set[str]:
@@ -81,7 +81,7 @@ def _part(metrics: Metrics, study: str, name: str) -> FurtherPart | Empty:
 
     def make() -> FurtherPart:
         rows = metrics.rows(file)
-        label = _swept(stated_of(metrics.root / f"stages/{study}/params.yaml"), name, rows[0])
+        label = _setting_name(study_params(metrics.root / f"stages/{study}/params.yaml"), name, rows[0])
         plot = part_plot(study, name, rows, label)
         about = f"{metrics_path(file)}: {read_setting(metrics, file, rows[0])}"
         return FurtherPart(
@@ -94,9 +94,9 @@ def _part(metrics: Metrics, study: str, name: str) -> FurtherPart | Empty:
     return part(make, metrics, file)
 
 
-def _swept(stated: Mapping[str, Any], name: str, row: Row) -> str:
-    """The setting that takes a part's values, by the last word of its keys; `value` where its study does not say."""
-    content = stated["parts"][name] if stated else None
+def _setting_name(params: Mapping[str, Any], name: str, row: Row) -> str:
+    """Returns the last word of the keys that a part's sweep sets; `value` if the study's parameters are unknown."""
+    content = params["parts"][name] if params else None
     if not isinstance(content, dict):
         return "value"
     try:
@@ -108,10 +108,10 @@ def _swept(stated: Mapping[str, Any], name: str, row: Row) -> str:
 
 
 def _verdict_summary(rows: Sequence[Row]) -> str:
-    """The verdicts on the linear probe's differences from the base, counted."""
+    """Returns sentences that count the verdicts on the linear probe's differences from the base."""
     words = {row.get("linear_verdict") for row in rows}
     compared = [row for row in rows if row.get("linear_verdict", "base") not in ("base", *WITHOUT_VERDICT)]
     if not compared:
         return "One seed: no difference has a verdict." if "one seed" in words else ""
     differences = [interval(row, "linear_gain_percent") for row in compared]
-    return f"Linear probe: {counted([str(row['linear_verdict']) for row in compared], differences)}"
+    return f"Linear probe: {verdict_sentences([str(row['linear_verdict']) for row in compared], differences)}"

@@ -1,4 +1,4 @@
-"""The report as one HTML file that asks for nothing else: styles, script, figures and pictures are inside."""
+"""The report as one HTML file without external resources: styles, script, figures and pictures are inside."""
 
 import base64
 import hashlib
@@ -17,12 +17,12 @@ from annulus_lab.report.papers.tables import number
 
 HERE = Path(__file__).parent
 
-# A sign beside the word, so that no verdict is told only by colour.
+# A sign beside the word: colour alone does not distinguish verdicts.
 SIGNS = dict(zip(VERDICTS, "✓✗∅◐≉∎○!", strict=True))
 
 
 def html(report: PageContent) -> str:
-    """The page. All text is escaped but the SVG of figures, whose text matplotlib escapes."""
+    """Returns the page. It escapes all text except the SVG of figures, whose text matplotlib escapes."""
     environment = Environment(
         loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -36,14 +36,14 @@ def html(report: PageContent) -> str:
     rendered = environment.get_template("page.html").render(
         report=report,
         signs=SIGNS,
-        counts=report.counted,
+        counts=report.verdict_counts,
         claims_rule=RULE,
-        tables_run=report.tables_run,
-        counted_states=report.counted_states,
+        table_counts=report.table_counts,
+        state_counts=report.state_counts,
         anchors=_anchors(report),
         style=Markup((HERE / "page.css").read_text(encoding="utf-8")),
         script=Markup(script),
-        # Only this very script may run: one that came with a name from somewhere would not.
+        # Only this script may run, so a script inside a name cannot.
         policy=f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-src data:; "
         f"script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
     )
@@ -51,7 +51,7 @@ def html(report: PageContent) -> str:
 
 
 def _ticks(text: str) -> Markup:
-    """A sentence with what stands between backticks as code; all of it escaped."""
+    """Returns an escaped sentence whose text between backticks is code."""
     parts = text.split("`")
     paired = len(parts) % 2 == 1
     return Markup("").join(
@@ -60,14 +60,14 @@ def _ticks(text: str) -> Markup:
 
 
 def _unbroken(text: str) -> str:
-    """A heading in which no line ends within a number and its interval."""
+    """Replaces the spaces around ± in a heading, so that no line ends there."""
     return text.replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}")
 
 
 def _anchors(report: PageContent) -> dict[str, str]:
-    """The id of the element that shows a table or figure of the papers, by its id in published.yaml."""
+    """Returns the HTML id of each table and figure of the papers, by its id in published.yaml."""
     tables = {
         table.comparison.table.id: f"table-{table.comparison.table.id}" for p in report.papers for table in p.tables
     }
-    figures = [(figure.plot.of or figure.plot.name, f"figure-{figure.plot.name}") for figure in report.figures]
+    figures = [(figure.plot.paper_id or figure.plot.name, f"figure-{figure.plot.name}") for figure in report.figures]
     return dict(reversed(figures)) | tables

@@ -20,18 +20,18 @@ COLUMNS = [
 
 
 def law_table(sets: Mapping[tuple[str, str], Sequence[Point]]) -> Table:
-    """A row for each set whose points differ enough for a correlation.
+    """Returns a row for each set whose points differ enough for a correlation.
 
     Raises:
-        ValueError: where no set has such points.
+        ValueError: when no set has such points.
     """
     rows = []
     for names, points in sets.items():
         try:
-            found = separation(points)
+            correlations = separation(points)
         except ValueError:
             continue
-        rows.append([*map(Cell, names), Cell(str(len(points)), len(points)), *map(_cell, found)])
+        rows.append([*map(Cell, names), Cell(str(len(points)), len(points)), *map(_cell, correlations)])
     if not rows:
         raise ValueError("has no points that differ enough for a correlation")
     return Table(CAPTION, COLUMNS, rows)

@@ -1,6 +1,6 @@
-"""The same report as Markdown, for a pull request.
+"""The report as Markdown, for a pull request.
 
-All verdicts, and every table that was run; of those that were not, of figures and of pictures, where they are.
+It has all verdicts and every table that ran. Other tables, figures and pictures are named with their place.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,11 +10,11 @@ from annulus_lab.pipeline.projects import metrics_path
 from annulus_lab.report.claims.verdicts import RULE, Verdict
 from annulus_lab.report.figures.pictures import Pictures
 from annulus_lab.report.page.claim_numbers import Numbers, rule_in_words
-from annulus_lab.report.page.content import Compared, PageContent, Paper
+from annulus_lab.report.page.content import PageContent, Paper, TableSection
 from annulus_lab.report.page.first_screen import HeadlineGain
 from annulus_lab.report.page.further_studies import FurtherStudy
 from annulus_lab.report.page.own_images import OwnImages
-from annulus_lab.report.page.sections import Empty, Gains, Shown
+from annulus_lab.report.page.sections import Empty, Gains, PageFigure
 from annulus_lab.report.page.sheets import Sheet
 from annulus_lab.report.papers.tables import Cell, Column, Table, number
 
@@ -22,13 +22,13 @@ PAGE = "data/report/index.html"
 
 
 def markdown(report: PageContent) -> str:
-    """The whole report."""
+    """Returns the whole report."""
     blocks = [
         *(f"**{ticks(sentence)}.**" for sentence in report.context.outdated),
         *_own(report.own),
         *_first(report),
         "## Every table, figure and theorem",
-        f"{report.counted_states}.",
+        f"{report.state_counts}.",
         table(report.states),
         *_study("On real images", report.real),
         f"## {safe(report.law.finding)}",
@@ -36,7 +36,7 @@ def markdown(report: PageContent) -> str:
         *([] if isinstance(report.law.correlations, Empty) else [table(report.law.correlations)]),
         "## Claims",
         RULE,
-        f"{report.counted}.",
+        f"{report.verdict_counts}.",
         *(
             block
             for paper in report.papers
@@ -44,7 +44,11 @@ def markdown(report: PageContent) -> str:
             for block in [_title(paper), *claims(paper, report.numbers)]
         ),
         "## Papers' tables",
-        *(block for paper in report.papers for block in [_title(paper), *run(paper), not_run(paper)]),
+        *(
+            block
+            for paper in report.papers
+            for block in [_title(paper), *measured_tables(paper), unmeasured_tables(paper)]
+        ),
         *_study("Generated images", report.generated),
         *_study("All of CIFAR-10", report.long),
         *_further(report.further),
@@ -75,7 +79,7 @@ def markdown(report: PageContent) -> str:
 
 
 def table(content: Table) -> str:
-    """A table with its caption above. Headings shared by columns are written out in each."""
+    """Returns a table with its caption above. A heading shared by columns is repeated in each."""
     heads = [_heading(column) for column in content.columns]
     rule = ["---:" if column.numeric else "---" for column in content.columns]
     rows = [[safe(cell.text) for cell in row] for row in content.rows]
@@ -96,24 +100,24 @@ def _rows(heads: Iterable[str], rule: Iterable[str], rows: Iterable[Sequence[str
 
 
 def _empty(content: Empty) -> str:
-    said = f"{'Broken' if content.broken else 'Not run'}: {ticks(content.reason)}."
+    sentence = f"{'Broken' if content.broken else 'Not run'}: {ticks(content.reason)}."
     verb = "Make it again" if content.broken else "Fill it"
     return (
-        f"{said} {verb} with {code(content.command)}."
+        f"{sentence} {verb} with {code(content.command)}."
         if content.command and content.command not in content.reason
-        else said
+        else sentence
     )
 
 
-def _of(report: PageContent) -> str:
+def _provenance(report: PageContent) -> str:
     about = report.context
-    said = []
+    sentences = []
     if about.commit:
         changed = f", with {about.changed_files} changed or new files since" if about.changed_files else ""
-        said.append(f"Commit {code(about.commit[:10])}{changed}.")
+        sentences.append(f"Commit {code(about.commit[:10])}{changed}.")
     if about.experiment:
-        said.append(f"DVC experiment {code(about.experiment)}.")
-    return " ".join([*said, f"Made {about.made}. The page with figures and pictures: {code(PAGE)}."])
+        sentences.append(f"DVC experiment {code(about.experiment)}.")
+    return " ".join([*sentences, f"Made {about.time}. The page with figures and pictures: {code(PAGE)}."])
 
 
 def _stages(report: PageContent) -> list[str]:
@@ -127,7 +131,7 @@ def _stages(report: PageContent) -> list[str]:
         blocks.append(_plain("Studies", ["study", "images", "scale", "seeds"], rows))
     if about.stages:
         heads = ["stage", "runs", "ended", "time, s", "machine", "torch", "commit", "experiment", "numbers here"]
-        rows = [[s.stage, s.runs, s.ended, number(s.seconds, 1), s.machine, s.torch, s.commit, s.experiment, s.numbers]
+        rows = [[s.stage, s.runs, s.end, number(s.seconds, 1), s.machine, s.torch, s.commit, s.experiment, s.numbers]
                 for s in about.stages]  # fmt: skip
         blocks.append(_plain("Stages that ran on this machine, last run of each", heads, rows))
     else:
@@ -142,7 +146,7 @@ def _plain(caption: str, heads: Sequence[str], rows: Iterable[Sequence[object]])
 
 
 def _own(own: OwnImages | None) -> list[str]:
-    """The first screen of own images, with the pictures' places."""
+    """Returns the first screen of own images, with the places of the pictures."""
     if own is None:
         return []
     pictures = f"Pictures: {code('metrics/main/neighbours.png')}, {code('metrics/main/map.svg')}; all in {code(PAGE)}."
@@ -150,16 +154,16 @@ def _own(own: OwnImages | None) -> list[str]:
 
 
 def _first(report: PageContent) -> list[str]:
-    """The finding as title, its numbers, and of what they are."""
+    """Returns the finding as title, its numbers, and their commit and experiment."""
     gain, level = report.gain, "#" if report.own is None else "##"
     if isinstance(gain, HeadlineGain):
-        return [f"{level} {safe(gain.sentence)}", safe(gain.details), _of(report), table(gain.table)]
+        return [f"{level} {safe(gain.sentence)}", safe(gain.details), _provenance(report), table(gain.table)]
     why = [] if report.context.outdated else [_empty(gain)]
-    return [f"{level} What was measured here, beside what five papers claim", *why, _of(report)]
+    return [f"{level} What was measured here, beside what five papers claim", *why, _provenance(report)]
 
 
 def _study(title: str, content: Gains | Empty) -> list[str]:
-    """What each algorithm gains over the base of its table, in pairs of a seed and a test image."""
+    """Returns each algorithm's gain over the base of its table, in pairs of a seed and a test image."""
     if isinstance(content, Empty):
         return [f"## {title}", _empty(content)]
     return [f"## {safe(content.finding)}", *_gains(content)]
@@ -170,7 +174,7 @@ def _gains(content: Gains) -> list[str]:
 
 
 def _further(studies: Sequence[FurtherStudy]) -> list[str]:
-    """The studies, or parts of them, that stand nowhere else."""
+    """Returns the studies, or parts of them, without a place elsewhere."""
     blocks = ["## Further studies"] if studies else []
     for study in studies:
         blocks.append(f"### {safe(study.name)}")
@@ -182,8 +186,12 @@ def _further(studies: Sequence[FurtherStudy]) -> list[str]:
             if isinstance(content, Empty):
                 blocks.append(f"**{safe(name)}.** {_empty(content)}")
             else:
-                drawn = [_figure(content.figure)] if content.figure else []
-                blocks += [f"**{safe(name)}.** {safe(content.verdict_summary)}".rstrip(), table(content.gains), *drawn]
+                figures = [_figure(content.figure)] if content.figure else []
+                blocks += [
+                    f"**{safe(name)}.** {safe(content.verdict_summary)}".rstrip(),
+                    table(content.gains),
+                    *figures,
+                ]
                 blocks.append(table(content.measurements))
     return blocks
 
@@ -193,37 +201,37 @@ def _title(paper: Paper) -> str:
 
 
 def claims(paper: Paper, numbers: Mapping[str, Numbers]) -> list[str]:
-    """What was decided of a paper, as a table with rules and numbers; the rest as a list."""
+    """Returns a paper's decided claims as a table with rules and numbers, and the others as a list."""
     verdicts = paper.verdicts
     decided = [verdict for verdict in verdicts if verdict.numbers and verdict.verdict not in ("not run", "broken")]
     rows = []
     for verdict in decided:
-        said = f"**{safe(verdict.verdict)}**" + (f"; {safe(verdict.sized)}" if verdict.sized else "")
+        words = f"**{safe(verdict.verdict)}**" + (f"; {safe(verdict.size_text)}" if verdict.size_text else "")
         rule = "; ".join(code(rule_in_words(one)) for one in (verdict.rule, verdict.size_rule) if one)
-        rows.append([safe(verdict.claim), said, _source(verdict), _numbers(numbers[verdict.id]), rule, _why(verdict)])
+        rows.append([safe(verdict.claim), words, _source(verdict), _numbers(numbers[verdict.id]), rule, _why(verdict)])
     heads = ["claim", "verdict", "from", "numbers here", "rule", "reason"]
-    undecided: dict[str, list[str]] = {}  # one reason is that of many claims
+    undecided: dict[str, list[str]] = {}  # many claims share a reason
     for verdict in verdicts:
         if verdict not in decided:
             why = f"**{safe(verdict.verdict)}**: {_why(verdict)}".removesuffix(": ")
             undecided.setdefault(why, []).append(f"  - {safe(verdict.claim)} ({_source(verdict)})")
     table = [_rows(heads, ["---"] * len(heads), rows)] if rows else []
-    return [*table, _grouped(undecided)]
+    return [*table, _nested_list(undecided)]
 
 
-def _numbers(of: Numbers) -> str:
-    """A claim's numbers in one cell: a list by what tells its numbers apart."""
-    said = [f"{name} {text}" for name, text in of.alone]
-    for content in of.tables:
+def _numbers(numbers: Numbers) -> str:
+    """Returns a claim's numbers as one cell; a list with the label of each number."""
+    texts = [f"{name} {text}" for name, text in numbers.single]
+    for content in numbers.tables:
         head, *columns = content.columns
         for place, column in enumerate(columns, 1):
             values = ", ".join(f"{row[0].text}: {row[place].text}" for row in content.rows)
-            said.append(f"{column.title}{f', {column.unit},' if column.unit else ''} by {head.title}: {values}")
-    return safe("; ".join(said))
+            texts.append(f"{column.title}{f', {column.unit},' if column.unit else ''} by {head.title}: {values}")
+    return safe("; ".join(texts))
 
 
-def _grouped(items: Mapping[str, Sequence[str]]) -> str:
-    """What several things share, and below it these."""
+def _nested_list(items: Mapping[str, Sequence[str]]) -> str:
+    """Returns a nested list: a shared reason, and its items below."""
     return "\n".join("\n".join([f"- {shared}", *its]) for shared, its in items.items())
 
 
@@ -236,63 +244,63 @@ def _why(verdict: Verdict) -> str:
     reason = verdict.reason or ""
     complete = verdict.verdict == "held" or (verdict.command or "") in reason
     sentences = [reason, f"Here: {verdict.setting}" if verdict.setting and verdict.setting not in reason else ""]
-    said = [f"{ticks(sentence).removesuffix('.')}." for sentence in sentences if sentence]
-    return " ".join([*said, *([] if complete else [code(verdict.command)])])
+    texts = [f"{ticks(sentence).removesuffix('.')}." for sentence in sentences if sentence]
+    return " ".join([*texts, *([] if complete else [code(verdict.command)])])
 
 
-def run(paper: Paper) -> list[str]:
-    """A paper's tables with the numbers measured here beside the printed ones."""
+def measured_tables(paper: Paper) -> list[str]:
+    """Returns a paper's tables with the numbers measured here beside the printed ones."""
     blocks = []
     for entry in paper.tables:
         if entry.comparison.status != "not run":
             setting = f" ({entry.setting})" if entry.setting else ""
-            blocks.append(f"**{safe(f'{_place(entry)}: {entry.comparison.ran}{setting}')}**")
+            blocks.append(f"**{safe(f'{_place(entry)}: {entry.comparison.coverage}{setting}')}**")
             note = f"Note: {safe(entry.comparison.table.note)}" if entry.comparison.table.note else ""
             blocks += filter(None, [_reason(entry), table(entry.table), note, _claims(entry), _commands(entry)])
     return blocks
 
 
-def not_run(paper: Paper) -> str:
-    """The names of the tables of which no number was measured here; their printed values are on the page."""
+def unmeasured_tables(paper: Paper) -> str:
+    """Returns the names of the tables without a number measured here; the page has their printed values."""
     places: dict[str, list[str]] = {}
     for entry in paper.tables:
         if entry.comparison.status == "not run":
             line = ". ".join(filter(None, [safe(_place(entry)), _claims(entry).removesuffix("."), _commands(entry)]))
             places.setdefault(_reason(entry), []).append(f"  - {line}")
-    return _grouped(places)
+    return _nested_list(places)
 
 
-def _claims(entry: Compared) -> str:
-    """Claims of a table by verdict."""
+def _claims(entry: TableSection) -> str:
+    """Returns the count of a table's claims by verdict."""
     text = "; ".join(entry.claims)
     return safe(f"{text[:1].upper()}{text[1:]}.") if text else ""
 
 
-def _commands(entry: Compared) -> str:
-    """Commands of a table at the paper's scale, with the one that prints the first."""
+def _commands(entry: TableSection) -> str:
+    """Returns a table's commands at the paper's scale, with the command that prints the first."""
     if entry.commands is None:
         return ""
     first = f" ({code(entry.commands.line)})" if entry.commands.line else ""
     return f"At the paper's scale: {safe(str(entry.commands))}{first}."
 
 
-def _place(entry: Compared) -> str:
+def _place(entry: TableSection) -> str:
     return f"{entry.comparison.table.where}: {entry.comparison.table.task}"
 
 
-def _reason(entry: Compared) -> str:
+def _reason(entry: TableSection) -> str:
     return _empty(entry.empty) if entry.empty else ""
 
 
-def _figure(figure: Shown) -> str:
+def _figure(figure: PageFigure) -> str:
     where = f" {safe(figure.where)}." if figure.where else ""
-    said = f"**{safe(figure.plot.title)}.**{where} {safe(figure.said)}".rstrip()
+    text = f"**{safe(figure.plot.title)}.**{where} {safe(figure.caption)}".rstrip()
     if figure.setting:
-        said += f" Here: {safe(figure.setting)}."
+        text += f" Here: {safe(figure.setting)}."
     if isinstance(figure.svg, Empty):
-        return f"{said}\n\n{_empty(figure.svg)}"
-    said += f" {figure.plot.bars}" if figure.plot.bars else ""
-    return f"{said} Drawn from {', '.join(code(metrics_path(file)) for file in figure.plot.files)}."
+        return f"{text}\n\n{_empty(figure.svg)}"
+    text += f" {figure.plot.bars}" if figure.plot.bars else ""
+    return f"{text} Drawn from {', '.join(code(metrics_path(file)) for file in figure.plot.files)}."
 
 
 def _sheet(content: Sheet | Empty) -> str:

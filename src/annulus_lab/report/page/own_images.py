@@ -1,4 +1,4 @@
-"""The first screen of own images: how many, a sheet of them, nearest neighbours, map and curve, and what they say."""
+"""The first screen of own images: their number, a sheet, nearest neighbours, map, curve, and sentences on them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ from annulus.files.images import load_images
 from annulus.files.sheets import sheet
 from annulus_lab.pipeline.revision import workspace
 from annulus_lab.pipeline.stale import read_yaml
-from annulus_lab.report.figures.pictures import embedded
+from annulus_lab.report.figures.pictures import image_uri
 from annulus_lab.report.page.first_screen import OtherRun
-from annulus_lab.report.page.sections import Empty, Map, Shown, current_metrics, part
-from annulus_lab.report.page.sheets import LARGEST, Sheet, sheet_of
+from annulus_lab.report.page.sections import Empty, Map, PageFigure, current_metrics, part
+from annulus_lab.report.page.sheets import LARGEST, Sheet, load_sheet
 from annulus_lab.report.papers.metrics import Cell, Metrics
 from annulus_lab.report.papers.tables import number
 
@@ -27,18 +27,18 @@ CROPS = {"": "the encoder", "_pixels": "pixels", "_colour": "mean colour"}
 
 @dataclass(frozen=True)
 class OwnImages:
-    """The heading, the pictures, and sentences about what may be read from them."""
+    """The heading, the pictures, and sentences on their meaning."""
 
     sentence: str
     sentences: list[str]
     sheet: Sheet | Empty
     neighbours: Sheet | Empty
     map: Map | Empty
-    curve: Shown
+    curve: PageFigure
 
 
-def own_images(metrics: Metrics, map_: Map | Empty, curve: Shown) -> OwnImages | None:
-    """The first screen; None for another data set, or before a run."""
+def own_images(metrics: Metrics, map_: Map | Empty, curve: PageFigure) -> OwnImages | None:
+    """Returns the first screen; None for another data set, or before a run."""
     if _dataset(metrics.root) not in OWN:
         return None
     words = part(lambda: _words(metrics), metrics, "summary.csv")
@@ -48,7 +48,7 @@ def own_images(metrics: Metrics, map_: Map | Empty, curve: Shown) -> OwnImages |
 
 
 def _dataset(root: Path) -> str | None:
-    """The data set of the main line's metrics, by dvc.lock."""
+    """Returns the data set of the main line's metrics, by dvc.lock."""
     try:
         return read_yaml(workspace(root), "dvc.lock")["stages"]["summary"]["params"]["params.yaml"]["dataset"]
     except (LookupError, TypeError, InputError):
@@ -56,7 +56,7 @@ def _dataset(root: Path) -> str | None:
 
 
 def _words(metrics: Metrics) -> tuple[str, list[str]]:
-    """The heading, and the sentences below the pictures."""
+    """Returns the heading, and the sentences below the pictures."""
     rows = {str(row.get("number")): row for row in metrics.rows("summary.csv")}
     prepared = metrics.values("main/prepare.json")
     images = f"{prepared['train_images']:,} own images"
@@ -71,16 +71,16 @@ def _words(metrics: Metrics) -> tuple[str, list[str]]:
             f"Crops of {knn['crop_retrieval_images']} test images, which the encoder has not seen, find their "
             f"own image: {by}, by chance {number(knn['crop_retrieval_chance_percent'], 1)} %."
         )
-        sentences.append(_learned(encoder, others))
+        sentences.append(_verdict(encoder, others))
     elif "linear_top1_percent" in rows:
         share = _share(rows["linear_top1_percent"])
         sentence = f"{images} of {prepared['classes']} classes: a linear probe is right on {share} of test images"
     else:
         sentence = f"{images} trained the main line's encoders"
-    return sentence, [*sentences, *_reading(rows)]
+    return sentence, [*sentences, *_notes(rows)]
 
 
-def _learned(encoder: Mapping[str, Cell], others: Sequence[Mapping[str, Cell]]) -> str:
+def _verdict(encoder: Mapping[str, Cell], others: Sequence[Mapping[str, Cell]]) -> str:
     """Compares the encoder with the best of the others, beyond its interval; one seed gets no verdict."""
     if encoder["interval"] == "":
         return "Of one seed this is no verdict on whether the encoder is above pixels and mean colour."
@@ -92,8 +92,8 @@ def _learned(encoder: Mapping[str, Cell], others: Sequence[Mapping[str, Cell]]) 
     )
 
 
-def _reading(rows: Mapping[str, Mapping[str, Cell]]) -> list[str]:
-    """Sentences that hold for each run."""
+def _notes(rows: Mapping[str, Mapping[str, Cell]]) -> list[str]:
+    """Returns sentences that hold for each run."""
     if any(row["interval"] != "" for row in rows.values()):
         interval = "± is half of the 95 % interval over seeds, of accuracies also over test images."
     else:
@@ -111,18 +111,18 @@ def _share(row: Mapping[str, Cell]) -> str:
 
 
 def _sheet(root: Path) -> Sheet | Empty:
-    """Training images, evenly spaced in the set."""
+    """Returns a sheet of training images, evenly spaced in the set."""
     folder = root / "data" / "main" / "images"
     try:
         images = load_images(folder / "train.safetensors")
         count = min(len(images), COLUMNS * ROWS)
-        chosen = (torch.arange(count) * len(images) // count).tolist()
-        pictures = [picture(images, row, SIDE) for row in chosen]
+        rows = (torch.arange(count) * len(images) // count).tolist()
+        pictures = [picture(images, row, SIDE) for row in rows]
     except InputError as error:
         return Empty(str(error).replace(f"{root}/", ""), "make repro")
-    drawn = sheet([("", pictures[start : start + COLUMNS]) for start in range(0, count, COLUMNS)])
+    image = sheet([("", pictures[start : start + COLUMNS]) for start in range(0, count, COLUMNS)])
     finding = f"{count} of {len(images):,}, as the encoder sees them: central squares of {images.images.side} px."
-    return Sheet("own/images.png", "Training images", finding, embedded(drawn, LARGEST))
+    return Sheet("own/images.png", "Training images", finding, image_uri(image, LARGEST))
 
 
 def _neighbours(metrics: Metrics) -> Sheet | Empty:
@@ -131,4 +131,4 @@ def _neighbours(metrics: Metrics) -> Sheet | Empty:
         current_metrics(metrics, NEIGHBOURS)
     except OtherRun as error:
         return Empty(str(error), metrics.command(NEIGHBOURS))
-    return sheet_of(metrics, NEIGHBOURS, title, finding)
+    return load_sheet(metrics, NEIGHBOURS, title, finding)

@@ -1,4 +1,4 @@
-"""Parts of the report from their files: a table, a figure or pictures, or why a part is empty."""
+"""Parts of the report from their files: a table, a figure, pictures, or the reason of an empty part."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ from annulus_lab.report.claims.verdicts import Verdict
 from annulus_lab.report.figures import law
 from annulus_lab.report.figures.catalogue import FINDINGS, LAWS, Plot, comparisons
 from annulus_lab.report.figures.drawing import svg, with_tooltips
-from annulus_lab.report.figures.gains import compared, finding, surviving, verdict_summary
+from annulus_lab.report.figures.gains import compared_rows, finding, surviving_keys, verdict_summary
 from annulus_lab.report.figures.pictures import NoPictures, Pictures, pictures
 from annulus_lab.report.page.first_screen import FILE, OtherRun
 from annulus_lab.report.page.law_table import law_table
@@ -26,11 +26,11 @@ from annulus_lab.report.papers.metrics import Broken, Metrics, Missing
 from annulus_lab.report.papers.setting import read_setting
 from annulus_lab.report.papers.tables import Table, values_table
 
-Made = TypeVar("Made")
+Content = TypeVar("Content")
 
 MAP = "main/map.svg"
 MOST_BYTES = 400_000  # of a drawing
-# What `annulus picture` draws, under metrics/: its option, title, and what is to be seen.
+# Drawings of `annulus picture`, under metrics/: option, title, finding.
 DRAWINGS = {
     "figures/annulus.svg": ("", "The memory around one query", "Distance from the centre is the angle to the query."),
     "figures/annealing.svg": (
@@ -39,13 +39,13 @@ DRAWINGS = {
         "Coloured: the rows that negatives are drawn from, at several epochs in one scale; every fourth row is drawn.",
     ),
 }
-OF_CLASSES = {"main/knn.json", "main/linear.json", "main/confusion.csv", FILE}  # files, and names of figures
-OF_CLASSES |= {"curve.accuracy", "curve.linear", "diagnostics.false-negatives"}
+CLASS_FILES = {"main/knn.json", "main/linear.json", "main/confusion.csv", FILE}  # files, and names of figures
+CLASS_FILES |= {"curve.accuracy", "curve.linear", "diagnostics.false-negatives"}
 
 
 @dataclass(frozen=True)
 class Empty:
-    """Why a part of the report has nothing to show: not there yet (with the command that makes it), or broken."""
+    """Reason of an empty part: its file is missing (with the command that makes it) or damaged."""
 
     reason: str
     command: str | None = None
@@ -56,8 +56,8 @@ NO_CLASS = Empty("the images have no class, so nothing is measured by classes")
 
 
 @dataclass(frozen=True)
-class Shown:
-    """A figure as the page has it, or why it could not be drawn."""
+class PageFigure:
+    """A figure of the page, or the reason if it cannot be drawn."""
 
     plot: Plot
     where: str
@@ -67,14 +67,14 @@ class Shown:
     svg: str | Empty
 
     @property
-    def said(self) -> str:
-        """What is to be seen; in a figure of a paper, what the paper says of it."""
+    def caption(self) -> str:
+        """Caption: the finding, after "The paper: " for a paper's figure."""
         quoted = self.where and self.finding and self.plot.section == "papers"
         return f"The paper: {self.finding}" if quoted else self.finding
 
     @property
     def wide(self) -> bool:
-        """Whether it has panels side by side."""
+        """True if the figure has panels side by side."""
         size = None if isinstance(self.svg, Empty) else re.search(r'viewBox="0 0 ([\d.]+)', self.svg)
         return size is not None and float(size[1]) > 400
 
@@ -90,33 +90,33 @@ class FigureDrawing:
 
 @dataclass(frozen=True)
 class Map:
-    """The map of the embeddings as a data: URI for a frame in which nothing runs but CSS; its size."""
+    """The map of the embeddings as a data: URI for a frame that runs only CSS; its size."""
 
     source: str
     width: int
     height: int
-    of: Literal["classes", "no classes"]
+    colours: Literal["classes", "no classes"]
 
 
 @dataclass(frozen=True)
 class Gains:
-    """The algorithms against their bases: which differ, how many, each table of the papers as a figure and in numbers.
+    """Gains over the bases: a finding, a count of verdicts, each table of the papers as a figure and in numbers.
 
-    The last table is of further pairs, where the study has some.
+    The last table has further pairs, if the study has some.
     """
 
     finding: str
     verdict_summary: str
-    figures: list[Shown]
+    figures: list[PageFigure]
     tables: list[Table]
 
 
 @dataclass(frozen=True)
 class Law:
-    """The law: the sentence of its first figure, or its title where there is none, and what orders the gains."""
+    """The law: its sentence (the first figure's title if there is none), figures, and correlations of the gains."""
 
     finding: str
-    figures: list[Shown]
+    figures: list[PageFigure]
     correlations: Table | Empty
 
 
@@ -129,14 +129,17 @@ def by_seed(metrics: Metrics, name: str, caption: str) -> Table | Empty:
 
 
 def gains(metrics: Metrics, file: str, images: str) -> Gains | Empty:
-    """What each algorithm of a study gains over its base on these images."""
+    """Returns the gain of each algorithm of a study over its base on these images."""
 
     def make() -> Gains:
         rows = metrics.rows(file)
         words = algorithms_in_words(metrics.root, file.partition("/")[0])
-        figures = [_explained(figure(plot, metrics, []), words) for plot in comparisons(rows, file)]
-        stand = surviving(rows)
-        tables = [gains_table(_caption(figure), compared(rows)[figure.plot.of], words, stand) for figure in figures]
+        figures = [_add_tooltips(figure(plot, metrics, []), words) for plot in comparisons(rows, file)]
+        survivor_keys = surviving_keys(rows)
+        tables = [
+            gains_table(_caption(figure), compared_rows(rows)[figure.plot.paper_id], words, survivor_keys)
+            for figure in figures
+        ]
         pairs = part(lambda: pairs_table(metrics.rows(pairs_file)), metrics, pairs_file)
         return Gains(finding(rows, images), verdict_summary(rows), figures, tables + [pairs] * isinstance(pairs, Table))
 
@@ -144,38 +147,38 @@ def gains(metrics: Metrics, file: str, images: str) -> Gains | Empty:
     return part(make, metrics, file)
 
 
-def _explained(figure: Shown, words: Mapping[tuple[str, str], str]) -> Shown:
-    """The figure with a tooltip at each method of its table."""
+def _add_tooltips(figure: PageFigure, words: Mapping[tuple[str, str], str]) -> PageFigure:
+    """Adds a tooltip to each method of the figure's table."""
     if isinstance(figure.svg, Empty):
         return figure
-    tooltips = {method: line for (table, method), line in words.items() if table == figure.plot.of}
+    tooltips = {method: line for (table, method), line in words.items() if table == figure.plot.paper_id}
     return replace(figure, svg=with_tooltips(figure.svg, tooltips))
 
 
-def when_samplers_help(metrics: Metrics) -> Law:
-    """Gains of the samplers against how hard uniform negatives are."""
+def law_section(metrics: Metrics) -> Law:
+    """Returns the samplers' gains against the temperature, and their correlations."""
     real = LAWS[0]
-    said = part(lambda: law.finding(*map(metrics.rows, real.files)), metrics, " or ".join(real.files))
+    sentence = part(lambda: law.finding(*map(metrics.rows, real.files)), metrics, " or ".join(real.files))
     return Law(
-        real.title if isinstance(said, Empty) else said,
+        real.title if isinstance(sentence, Empty) else sentence,
         [figure(plot, metrics, []) for plot in LAWS],
         _correlations(metrics, real.files),
     )
 
 
 def _correlations(metrics: Metrics, files: Sequence[str]) -> Table | Empty:
-    """Correlations of the gains in the law's own files, and with the controls that have run."""
+    """Returns correlations of the gains in the law's own files, alone and with the controls that have run."""
     controls = {name: part(partial(metrics.rows, name), metrics, name) for name in law.CONTROLS}
-    ran = {name: rows for name, rows in controls.items() if not isinstance(rows, Empty)}
-    return part(lambda: law_table(law.point_sets(map(metrics.rows, files), ran)), metrics, " or ".join(files))
+    available = {name: rows for name, rows in controls.items() if not isinstance(rows, Empty)}
+    return part(lambda: law_table(law.point_sets(map(metrics.rows, files), available)), metrics, " or ".join(files))
 
 
-def _caption(figure: Shown) -> str:
+def _caption(figure: PageFigure) -> str:
     return f"{figure.plot.title}. {' '.join(f'{words}.' for words in (figure.where, figure.setting) if words)}"
 
 
 def drawings(root: Path) -> list[FigureDrawing | Empty]:
-    """The pictures of the annulus, or why one is not there."""
+    """Returns the pictures of the annulus; an Empty for a missing one."""
     return [_drawing(root, name, *about) for name, about in DRAWINGS.items()]
 
 
@@ -184,7 +187,7 @@ def _drawing(root: Path, name: str, option: str, title: str, finding: str) -> Fi
     try:
         if path.stat().st_size > MOST_BYTES:
             return Empty(f"metrics/{name} has more than {MOST_BYTES} bytes", command, broken=True)
-        # Whole units of its thousand across: a tenth would not be seen.
+        # Whole units: the drawing is a thousand wide, so tenths are invisible.
         content = re.sub(r"(\d+\.\d)(?=[ hM])", lambda match: f"{float(match[1]):.0f}", read_text(path))
         return FigureDrawing(title, finding, _uri(content))
     except (OSError, UnicodeDecodeError):
@@ -192,12 +195,12 @@ def _drawing(root: Path, name: str, option: str, title: str, finding: str) -> Fi
 
 
 def _uri(content: str) -> str:
-    """An SVG as a data: URI."""
+    """Returns an SVG as a data: URI."""
     return "data:image/svg+xml," + quote(content, safe=" =:/;,()'!*@&?$~+")
 
 
 def embedding_map(metrics: Metrics) -> Map | Empty:
-    """The map of the main line's embeddings."""
+    """Returns the map of the main line's embeddings."""
     path, command = metrics.root / "metrics" / MAP, metrics.command(MAP)
     try:
         current_metrics(metrics, MAP)
@@ -214,9 +217,9 @@ def embedding_map(metrics: Metrics) -> Map | Empty:
     return Map(source, int(size[1]), int(size[2]), "classes" if "coloured by class" in content else "no classes")
 
 
-def part(make: Callable[[], Made], metrics: Metrics, name: str) -> Made | Empty:
-    """What `make` gives of the file `name`, or of several files of one study, or why it is empty."""
-    if name in OF_CLASSES and without_classes(metrics):
+def part(make: Callable[[], Content], metrics: Metrics, name: str) -> Content | Empty:
+    """Returns `make()`, or `Empty` with the reason. `name`: its file, or several files of one study."""
+    if name in CLASS_FILES and lacks_classes(metrics):
         return NO_CLASS
     try:
         return make()
@@ -231,44 +234,44 @@ def part(make: Callable[[], Made], metrics: Metrics, name: str) -> Made | Empty:
 
 
 def current_metrics(metrics: Metrics, name: str) -> Metrics:
-    """The metrics, if this file of the main line is the one that dvc.lock names.
+    """Returns the metrics, if this file of the main line matches dvc.lock.
 
     Raises:
-        OtherRun: where it is not.
+        OtherRun: if it does not match.
     """
     if is_other(metrics.root, f"metrics/{name}"):
         raise OtherRun(f"metrics/{name} is of another run than dvc.lock names")
     return metrics
 
 
-def without_classes(metrics: Metrics) -> bool:
-    """Whether no image of the main line has a class."""
+def lacks_classes(metrics: Metrics) -> bool:
+    """True if no image of the main line has a class."""
     try:
         return metrics.values("main/prepare.json").get("classes") == 0
     except (Missing, Broken):
         return False
 
 
-def figure(plot: Plot, metrics: Metrics, claim_verdicts: Sequence[Verdict]) -> Shown:
-    """One figure, drawn or with the reason why not."""
-    of = plot.of or plot.name
-    paper = load_figures().get(of)
-    known = paper or next((table for table in load_tables() if table.id == of), None)
-    where = f"{of.partition('.')[0]}, {known.where}" if known else ""
-    finding = FINDINGS.get(plot.name) or FINDINGS.get(of) or (paper.finding if paper else "")
-    about = [verdict for verdict in claim_verdicts if of in verdict.where]
+def figure(plot: Plot, metrics: Metrics, claim_verdicts: Sequence[Verdict]) -> PageFigure:
+    """Returns one figure, drawn or with the reason."""
+    paper_id = plot.paper_id or plot.name
+    paper = load_figures().get(paper_id)
+    published = paper or next((table for table in load_tables() if table.id == paper_id), None)
+    where = f"{paper_id.partition('.')[0]}, {published.where}" if published else ""
+    finding = FINDINGS.get(plot.name) or FINDINGS.get(paper_id) or (paper.finding if paper else "")
+    about = [verdict for verdict in claim_verdicts if paper_id in verdict.where]
     files = " or ".join(plot.files)
-    if plot.name in OF_CLASSES and without_classes(metrics):
-        return Shown(plot, where, finding, "", about, NO_CLASS)
+    if plot.name in CLASS_FILES and lacks_classes(metrics):
+        return PageFigure(plot, where, finding, "", about, NO_CLASS)
     rows = part(lambda: [metrics.rows(file) for file in plot.files], metrics, files)
     if isinstance(rows, Empty):
-        return Shown(plot, where, finding, "", about, rows)
+        return PageFigure(plot, where, finding, "", about, rows)
     sources = zip(plot.files, rows, strict=True)
     setting = "; ".join(
-        dict.fromkeys(str(read_setting(metrics, file, of[-1])) for file, of in sources)
-    )  # a teacher is first
-    drawn = part(lambda: svg(lambda: plot.draw(*rows), plot.name, f"{plot.title}. {finding}"), metrics, files)
-    return Shown(plot, where, finding, setting, about, drawn)
+        dict.fromkeys(str(read_setting(metrics, file, paper_id[-1])) for file, paper_id in sources)
+    )  # the first row may be a teacher's
+    drawing = part(lambda: svg(lambda: plot.draw(*rows), plot.name, f"{plot.title}. {finding}"), metrics, files)
+    return PageFigure(plot, where, finding, setting, about, drawing)
 
 
 def grids(root: Path) -> Pictures | Empty:

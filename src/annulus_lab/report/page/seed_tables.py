@@ -1,4 +1,4 @@
-"""Tables of several seeds: a mean with its 95 % interval, and the seeds' own numbers beside it."""
+"""Tables of several seeds: a mean with its 95 % interval, and each seed's number."""
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import compress
@@ -6,14 +6,23 @@ from itertools import compress
 from annulus.evals.families import survivors
 from annulus.evals.intervals import over_seeds
 from annulus_lab.report.figures.drawing import optional
-from annulus_lab.report.figures.gains import interval, key_of
-from annulus_lab.report.papers.tables import DECIMALS, Cell, Column, Table, decimals_of, named, numeric, valued
+from annulus_lab.report.figures.gains import interval, run_key
+from annulus_lab.report.papers.tables import (
+    DECIMALS,
+    Cell,
+    Column,
+    Table,
+    decimal_places,
+    number_cell,
+    value_cell,
+    words_and_unit,
+)
 
 
 def seed_table(caption: str, seeds: Mapping[str, Mapping[str, object]]) -> Table:
-    """A row for each number: its mean, half of the mean's 95 % interval over seeds, and each seed's own.
+    """Returns a row for each number: its mean, half of the mean's 95 % interval over seeds, and each seed's number.
 
-    What all seeds agree in, and text, has no interval.
+    Text, and a number that is the same for all seeds, have no interval.
     """
     rows = []
     for name in dict.fromkeys(name for values in seeds.values() for name in values if name != "seed"):
@@ -30,7 +39,7 @@ def seed_table(caption: str, seeds: Mapping[str, Mapping[str, object]]) -> Table
 
 
 def summary_table(lines: Sequence[Mapping[str, object]]) -> Table:
-    """The rows of metrics/summary.csv: the headline numbers with their intervals and seeds.
+    """Returns the rows of metrics/summary.csv: the headline numbers with their intervals and seeds.
 
     Raises:
         ValueError: when a column is missing.
@@ -51,28 +60,28 @@ def gains_table(
     caption: str,
     rows: Sequence[Mapping[str, object]],
     words: Mapping[tuple[str, str], str],
-    stand: Collection[tuple] = (),
+    survivor_keys: Collection[tuple] = (),
 ) -> Table:
-    """Gains over the base: here with half of the 95 % interval and the verdict, and the paper's where it has some.
+    """Returns gains over the base: here with half of the 95 % interval and the verdict; the paper's, if there are some.
 
-    `words` has lines by table and method. Where no row has one, the table has no column for them. `stand`: the keys of
-    the rows that survive the correction for all rows of the study.
+    `words` has lines by table and method. Without a line for any row the table omits their column. `survivor_keys`:
+    keys of the rows that survive the correction for all rows of the study.
 
     Raises:
-        ValueError: when a column is missing or holds no number.
+        ValueError: when a column is missing or holds text.
     """
     lines, printed = [], any(optional(row, "paper_gain_percent") is not None for row in rows)
-    first_of: dict[tuple, str] = {}
+    first_names: dict[tuple, str] = {}
     for row in rows:
         names = ("here_gain_percent", "here_gain_interval_percent", "paper_gain_percent")
         gain, half, paper = (optional(row, name) for name in names)
-        here = numeric(gain, 2, half, sign=True)
-        same = first_of.setdefault((row["table"], *key_of(row)), str(row["method"]))
-        said = f"the same run as {same}" if same != row["method"] else words.get((str(row["table"]), same), "")
-        line = Cell(said)
-        survives = Cell("yes" if key_of(row) in stand else "")
+        here = number_cell(gain, 2, half, sign=True)
+        same = first_names.setdefault((row["table"], *run_key(row)), str(row["method"]))
+        text = f"the same run as {same}" if same != row["method"] else words.get((str(row["table"]), same), "")
+        line = Cell(text)
+        survives = Cell("yes" if run_key(row) in survivor_keys else "")
         cells = [Cell(str(row["method"])), line, here, Cell(str(row["verdict"])), survives]
-        lines.append([*cells, numeric(paper, 1, sign=True)])
+        lines.append([*cells, number_cell(paper, 1, sign=True)])
     columns = [
         Column("method", numeric=False),
         Column("in words", numeric=False),
@@ -86,10 +95,12 @@ def gains_table(
 
 
 def pairs_table(rows: Sequence[Mapping[str, object]]) -> Table:
-    """Gains of a row over another with half of the 95 % interval, the verdict, and whether it stands in all pairs.
+    """Returns gains of a row over another with half of the 95 % interval, the verdict, and a mark for survivors.
+
+    A survivor is significant with Holm's correction for all pairs.
 
     Raises:
-        ValueError: when a column is missing or holds no number.
+        ValueError: when a column is missing or holds text.
     """
     for column in ("row", "base", "verdict"):
         if column not in rows[0]:
@@ -99,7 +110,7 @@ def pairs_table(rows: Sequence[Mapping[str, object]]) -> Table:
         gain, half = optional(row, "gain_percent"), optional(row, "gain_interval_percent")
         names = (Cell(str(row[name])) for name in ("row", "base"))
         survives = Cell("yes" if stands else "")
-        lines.append([*names, numeric(gain, 2, half, sign=True), Cell(str(row["verdict"])), survives])
+        lines.append([*names, number_cell(gain, 2, half, sign=True), Cell(str(row["verdict"])), survives])
     columns = [
         Column("method", numeric=False),
         Column("over", numeric=False),
@@ -116,15 +127,15 @@ def _seed_columns(seeds: Sequence[str], interval: str = "± 95 %") -> list[Colum
 
 
 def _seed_row(name: str, mean: object, half: object, seeds: Sequence[object]) -> list[Cell]:
-    words, unit = named(name)
+    words, unit = words_and_unit(name)
     half_cell = Cell("")
     if isinstance(half, float):
-        short = half if unit in DECIMALS else float(f"{half:.2g}")  # two digits where no protocol says how many
-        half_cell = numeric(short, DECIMALS.get(unit, decimals_of([short])))
+        short = half if unit in DECIMALS else float(f"{half:.2g}")  # two digits: no protocol gives the decimals
+        half_cell = number_cell(short, DECIMALS.get(unit, decimal_places([short])))
     return [
         Cell(words),
-        valued(name, mean),
+        value_cell(name, mean),
         half_cell,
         Cell(unit),
-        *(valued(name, x) for x in seeds),
+        *(value_cell(name, x) for x in seeds),
     ]

@@ -6,14 +6,14 @@ from PIL import Image
 
 from annulus.files.regular import check_regular
 from annulus_lab.pipeline.projects import metrics_path
-from annulus_lab.report.figures.pictures import embedded
+from annulus_lab.report.figures.pictures import image_uri
 from annulus_lab.report.page.sections import Empty
 from annulus_lab.report.papers.metrics import Metrics
 
-LARGEST = 920  # pixels a side: somewhat less than the page
-MOST_PIXELS = 16_000_000  # an ordinary sheet has 1.5 million; a file of 200 MB would be decoded for minutes
+LARGEST = 920  # pixels a side: less than the width of the page
+MOST_PIXELS = 16_000_000  # a usual sheet has 1.5 million; decoding a file of 200 MB takes minutes
 
-# Metrics file: title, and what is to be seen.
+# Metrics file: title and finding.
 SHEETS = {
     "colour/masks.png": (
         "Images with a class for each pixel",
@@ -58,7 +58,7 @@ SHEETS = {
 
 @dataclass(frozen=True)
 class Sheet:
-    """A sheet as a data: URI, which runs no script, no larger than the page shows it."""
+    """A sheet as a data: URI, which runs no script, in the size of the page."""
 
     name: str
     title: str
@@ -67,12 +67,12 @@ class Sheet:
 
 
 def sheets(metrics: Metrics) -> list[Sheet | Empty]:
-    """Every sheet, or why it is not there."""
-    return [sheet_of(metrics, name, *words) for name, words in SHEETS.items()]
+    """Returns every sheet, or the reason if it is missing."""
+    return [load_sheet(metrics, name, *words) for name, words in SHEETS.items()]
 
 
-def sheet_of(metrics: Metrics, name: str, title: str, finding: str) -> Sheet | Empty:
-    """One sheet, or why it is not there."""
+def load_sheet(metrics: Metrics, name: str, title: str, finding: str) -> Sheet | Empty:
+    """Reads one sheet, or returns the reason if it is missing or damaged."""
     path, command = metrics.root / metrics_path(name), metrics.command(name)
     try:
         check_regular(path)
@@ -80,7 +80,7 @@ def sheet_of(metrics: Metrics, name: str, title: str, finding: str) -> Sheet | E
             if image.width * image.height > MOST_PIXELS:
                 size = f"{image.width} x {image.height}"
                 return Empty(f"{metrics_path(name)} has {size} pixels, more than the page takes", command, broken=True)
-            return Sheet(name, title, finding, embedded(image, LARGEST))
+            return Sheet(name, title, finding, image_uri(image, LARGEST))
     except FileNotFoundError:
         return Empty(f"{metrics_path(name)} is not there", command)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:

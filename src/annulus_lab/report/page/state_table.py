@@ -1,4 +1,4 @@
-"""The report's first table: every table, figure and theorem of the papers, what ran of it here, and its state."""
+"""The report's first table: every table, figure and theorem of the papers, its rows that ran here, and its state."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -7,7 +7,7 @@ from annulus_lab.report.papers.comparison import Comparison, load_figures
 from annulus_lab.report.papers.tables import Cell, Column, Table
 from annulus_lab.report.presets.overview import Commands, claim_lines, claims_about, counts_in_words
 
-# Of all claims of an item: the first of these words whose verdicts hold them all; else it works in part.
+# State of an item: the first word whose set contains all verdicts of its claims; else it works in part.
 STATES = {
     "works": {"held", "asserted by a test"},
     "only at scale": {"not run"},
@@ -26,13 +26,15 @@ COLUMNS = [Column(title, numeric=False) for title in ("item", "what", "state", "
 def state_table(
     comparisons: Iterable[Comparison], verdicts: Sequence[Verdict], commands: Mapping[str, Commands]
 ) -> Table:
-    """A row for each table, for each figure but illustrations, and for each claim about neither, paper by paper."""
+    """Returns a row for each table, each figure with claims, and each claim about neither, paper by paper."""
     rows: dict[str, list[list[Cell]]] = {}
     for comparison in comparisons:
         name = comparison.table.id
-        ran = [] if comparison.status == "not run" else [comparison.ran]
-        own, said = commands.get(name), "; ".join(ran + claim_lines(comparison, verdicts))
-        _add(rows, name, f"{comparison.table.where}: {comparison.table.task}", claims_about(name, verdicts), said, own)
+        coverage = [] if comparison.status == "not run" else [comparison.coverage]
+        own, counts = commands.get(name), "; ".join(coverage + claim_lines(comparison, verdicts))
+        _add(
+            rows, name, f"{comparison.table.where}: {comparison.table.task}", claims_about(name, verdicts), counts, own
+        )
     for name, figure in load_figures().items():
         if claims := claims_about(name, verdicts):
             _add(
@@ -50,13 +52,13 @@ def state_table(
 
 
 def state(claims: Sequence[Verdict]) -> str:
-    """State of an item in words, by its claims."""
+    """Returns the state of an item in words, by its claims."""
     verdicts = {claim.verdict for claim in claims}
     return next((word for word, holds in STATES.items() if verdicts <= holds), IN_PART)
 
 
 def in_words(table: Table) -> str:
-    """Number of the items in each state."""
+    """Returns the number of items in each state, as text."""
     return counts_in_words([row[2].text for row in table.rows], (*STATES, IN_PART))
 
 
@@ -65,8 +67,8 @@ def _add(
     name: str,
     what: str,
     claims: Sequence[Verdict],
-    said: str,
+    counts: str,
     own: Commands | None = None,
 ) -> None:
     scale = f"{own}: {own.line}" if own is not None and own.line else str(own or "")
-    rows.setdefault(name.partition(".")[0], []).append([*map(Cell, (name, what, state(claims), said, scale))])
+    rows.setdefault(name.partition(".")[0], []).append([*map(Cell, (name, what, state(claims), counts, scale))])

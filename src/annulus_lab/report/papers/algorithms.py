@@ -1,15 +1,15 @@
-"""Algorithms in words: what RING-Lab+s-neigh+anneal stands for, from the settings of its row."""
+"""Algorithms in words: a description of names such as RING-Lab+s-neigh+anneal, from the settings of the row."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from annulus.errors import InputError
-from annulus_lab.report.papers.setting import stated_of
+from annulus_lab.report.papers.setting import study_params
 from annulus_lab.studies.shared.rows_params import RowsParams, row_at
 from annulus_lab.studies.shared.study import OwnStudy
 
-ALGORITHMS = "algorithms"  # the study whose rows and tables another one lists by name
+ALGORITHMS = "algorithms"  # other studies list its rows and tables by name
 
 KEYS = {
     "ir": "keys from a memory bank",
@@ -28,24 +28,24 @@ NEGATIVES = {
 POSITIVES = {"s": "closest rows as further positives", "k": "rows of the query's cluster as further positives"}
 BOUNDS = {"infonce": "InfoNCE", "binary-nce": "binary NCE", "la": "local aggregation", "cpc": "CPC", "mlcpc": "ML-CPC"}
 SPLITS = {"lab": "L and ab", "frequency": "low and high frequencies"}
-STILL = 1e-6  # a smaller learning rate leaves the weights as they were drawn
+STILL = 1e-6  # a smaller learning rate leaves the weights at their initial values
 
 
 def algorithms_in_words(root: Path, study: str) -> dict[tuple[str, str], str]:
     """Returns a line of words for each method of a study's tables, by table and method.
 
-    The words come from the study's params.yaml. There are none where its numbers are of another params.yaml.
+    The words come from the study's params.yaml. The result is empty if the study's numbers are of another params.yaml.
     """
-    stated = stated_of(root / f"stages/{study}/params.yaml")
-    listing = ALGORITHMS if isinstance(stated.get("rows"), list) else study
-    if not stated or not stated_of(root / f"stages/{listing}/params.yaml"):
+    content = study_params(root / f"stages/{study}/params.yaml")
+    listing = ALGORITHMS if isinstance(content.get("rows"), list) else study
+    if not content or not study_params(root / f"stages/{listing}/params.yaml"):
         return {}
     try:
         params = OwnStudy(root / f"stages/{listing}/params.yaml").read(RowsParams)
     except InputError:  # the study's own settings stage refuses it
         return {}
     return {
-        (title, name): in_words(params.defaults | row_at(str(stated["scale"]), params.rows[method.row]))
+        (title, name): in_words(params.defaults | row_at(str(content["scale"]), params.rows[method.row]))
         for title, table in params.tables.items()
         for name, method in table.methods.items()
     }

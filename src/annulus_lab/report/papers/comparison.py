@@ -1,7 +1,7 @@
 """The papers' tables with our numbers beside theirs.
 
-measured.yaml says, table by table, in which metrics file ours are and how our names and theirs correspond; a table that
-is not named there was never run.
+measured.yaml names for each table the metrics file of our numbers, and maps our names to the paper's. A table without
+an entry was never run.
 """
 
 from collections.abc import Mapping
@@ -15,24 +15,24 @@ from annulus_lab.config.file import checked
 from annulus_lab.pipeline.projects import metrics_path
 from annulus_lab.report.papers.metrics import Broken, Metrics, Missing, Row
 from annulus_lab.report.papers.published import HERE, ONE, PaperFigure, PaperRow, PublishedTable, label, load, read
-from annulus_lab.report.papers.setting import conclusive, read_setting
+from annulus_lab.report.papers.setting import conclusive_file, read_setting
 
 Names = dict[str, str | float]
 
 
 def load_tables() -> list[PublishedTable]:
-    """Every table and stated number of the papers, in their order."""
+    """Returns every table and stated number of the papers, in their order."""
     return [entry for entry in load() if isinstance(entry, PublishedTable)]
 
 
 def load_figures() -> dict[str, PaperFigure]:
-    """Every figure of the papers, by its id."""
+    """Returns every figure of the papers, by its id."""
     return {entry.id: entry for entry in load() if isinstance(entry, PaperFigure)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pair(Section):
-    """One of our rows (or fields) for one of theirs, where the names differ."""
+    """One of our rows (or fields) for one of the paper's, if the names differ."""
 
     optional = True
     theirs: Names
@@ -43,8 +43,8 @@ class Pair(Section):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured(Section):
-    """Where our numbers of a table are."""
+class MeasuredTable(Section):
+    """Metrics file, columns and rows of our numbers of a table."""
 
     optional = True
     file: str
@@ -52,12 +52,12 @@ class Measured(Section):
     std: str | None = None
     interval: str | None = None  # instead of a std
     where: Names = field(default_factory=dict)
-    keys: dict[str, str] = field(default_factory=dict)  # our column: their setting; rows that agree in all are the same
+    keys: dict[str, str] = field(default_factory=dict)  # our column: their setting; rows that agree in all keys match
     columns: dict[str, Names] | None = None  # our column: {their column: our value of it}
-    column: str | None = None  # or: all of ours are this column of theirs
-    also: dict[str, str] = field(default_factory=dict)  # a further column of theirs: ours, with its interval beside it
+    column: str | None = None  # or: all our numbers are in this column of theirs
+    also: dict[str, str] = field(default_factory=dict)  # a further column of theirs: our column, which has an interval
     rows: list[Pair] | None = None
-    without: Names = field(default_factory=dict)  # rows of ours that are another row's run
+    without: Names = field(default_factory=dict)  # our rows to skip: they repeat another row's run
     note: str | None = None  # printed below the table
 
     @property
@@ -68,9 +68,9 @@ class Measured(Section):
 
 @dataclass(frozen=True)
 class ComparedRow:
-    """One number of the papers with ours beside it; `here` None: not run. `here_std` is what the table's `bars` say.
+    """One number of the papers with ours beside it; `here` None: not run. `bars` of the table explains `here_std`.
 
-    `difference` is None also where data set or scale are not the paper's: such numbers stand side by side only.
+    `difference` is None also if data set or scale differ from the paper's: such numbers are not subtracted.
     """
 
     labels: dict[str, str]
@@ -93,13 +93,13 @@ class Comparison:
     command: str | None = None
     reason: str | None = None
     file: str | None = None
-    row: Row | None = field(default=None, repr=False)  # one of ours, which says how they were made
+    row: Row | None = field(default=None, repr=False)  # one of our rows, for the setting
     bars: str = ""
     note: str | None = None  # about our numbers
 
     @property
-    def ran(self) -> str:
-        """Number of printed rows, and of numbers in them, that have a number here, in words."""
+    def coverage(self) -> str:
+        """Text: the number of printed rows, and of their numbers, that have a number here."""
         if self.status != "run":
             return self.status
         printed = [row for row in self.rows if row.here is not None or row.paper is not None]
@@ -112,8 +112,8 @@ class Comparison:
 
 
 @cache
-def load_measured() -> dict[str, Measured]:
-    """Where our numbers of each table are.
+def load_measured() -> dict[str, MeasuredTable]:
+    """Reads measured.yaml: the source of our numbers of each table.
 
     Raises:
         InputError: for a table that the papers do not have, or an unknown or missing key.
@@ -123,18 +123,18 @@ def load_measured() -> dict[str, Measured]:
     for name, entry in read(HERE / "measured.yaml").items():
         if name not in known:
             raise InputError(f"measured.yaml: the papers have no table {name!r}{nearest(name, known)}")
-        by_table[name] = checked(entry, f"measured.yaml: {name}", Measured)
+        by_table[name] = checked(entry, f"measured.yaml: {name}", MeasuredTable)
     return by_table
 
 
 def compare(metrics: Metrics) -> list[Comparison]:
-    """Every table of the papers with our numbers; one that was never run is there without."""
+    """Returns every table of the papers with our numbers; a table that was never run has none."""
     measured = load_measured()
-    return [compared(table, measured.get(table.id), metrics) for table in load_tables()]
+    return [compare_table(table, measured.get(table.id), metrics) for table in load_tables()]
 
 
-def compared(table: PublishedTable, ours: Measured | None, metrics: Metrics) -> Comparison:
-    """One table of the papers with our numbers, or why there are none."""
+def compare_table(table: PublishedTable, ours: MeasuredTable | None, metrics: Metrics) -> Comparison:
+    """Returns one table of the papers with our numbers, or with the reason why it has none."""
     theirs = [
         ComparedRow(row.labels, None if column == ONE else column, value, std)
         for row in table.rows
@@ -142,7 +142,7 @@ def compared(table: PublishedTable, ours: Measured | None, metrics: Metrics) -> 
     ]
     if ours is None:
         return Comparison(table, theirs, "not run", reason="it has not run here")
-    ours = replace(ours, file=conclusive(metrics, ours.file))
+    ours = replace(ours, file=conclusive_file(metrics, ours.file))
     try:
         by_place = cells(table, ours, metrics)
     except Missing as error:
@@ -157,7 +157,7 @@ def compared(table: PublishedTable, ours: Measured | None, metrics: Metrics) -> 
             continue
         value, std, some = here
         setting, difference = read_setting(metrics, ours.file, some), None
-        if row.paper is not None and setting.is_papers(table.pretrain):
+        if row.paper is not None and setting.matches_paper(table.pretrain):
             difference = round(value - row.paper, 12)  # 12: no 0.30000000000000004
         rows.append(ComparedRow(row.labels, row.column, row.paper, row.paper_std, value, std, difference, str(setting)))
     if some is None:
@@ -169,12 +169,12 @@ def compared(table: PublishedTable, ours: Measured | None, metrics: Metrics) -> 
 Place = tuple[tuple[tuple[str, str], ...], str | None]
 
 
-def cells(table: PublishedTable, ours: Measured, metrics: Metrics) -> dict[Place, tuple[float, float | None, Row]]:
-    """Our number, its standard deviation or half of its interval, and its row for each place of the table that we have.
+def cells(table: PublishedTable, ours: MeasuredTable, metrics: Metrics) -> dict[Place, tuple[float, float | None, Row]]:
+    """Returns our number, its standard deviation or half of its interval, and its row, by place in the table.
 
     Raises:
         Missing: when our file is not there.
-        Broken: when it lacks a column or field, or two of our rows fall on one place.
+        Broken: when it lacks a column or field, or two of our rows match one place.
     """
     by_place: dict[Place, tuple[float, float | None, Row]] = {}
 
@@ -207,25 +207,25 @@ def cells(table: PublishedTable, ours: Measured, metrics: Metrics) -> dict[Place
             name for name in (ours.value, ours.std, *ours.keys, *(ours.columns or {}), *ours.also.values()) if name
         ]
         for own in metrics.matching(ours.file, ours.where, needs):
-            column = "" if ours.without and ours.without.items() <= own.items() else column_of(own, ours)
+            column = "" if ours.without and ours.without.items() <= own.items() else paper_column(own, ours)
             for row in table.rows:
                 if column != "" and agrees(row, {their: own[mine] for mine, their in ours.keys.items()}):
                     place(row, column, ours.value, spread, own)
                     for theirs, value in ours.also.items():
-                        if own[value] != "":  # of rows that ran before it was kept
+                        if own[value] != "":  # empty in rows that ran before the column existed
                             stem, _, unit = value.rpartition("_")
                             place(row, theirs, value, f"{stem}_interval_{unit}", own)
     return by_place
 
 
 def agrees(row: PaperRow, wanted: Mapping[str, str | float]) -> bool:
-    """Whether a printed row has this method and these settings; numbers compare as numbers, by their text."""
+    """True if a printed row has this method and these settings; 1 equals 1.0."""
     labels = row.labels
     return all(labels.get(name) == label(value) for name, value in wanted.items())
 
 
-def column_of(own: Row, ours: Measured) -> str | None:
-    """Which of their columns one of our rows is; "" for a column that they do not have."""
+def paper_column(own: Row, ours: MeasuredTable) -> str | None:
+    """Returns the paper's column of one of our rows; "" if the paper does not have it."""
     for mine, names in (ours.columns or {}).items():
         return next((column for column, value in names.items() if value == own[mine]), "")
     return ours.column

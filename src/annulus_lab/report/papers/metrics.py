@@ -1,4 +1,4 @@
-"""The metrics files, read strictly. A missing file names its command, a broken one its fault."""
+"""The metrics files, read strictly. The error names the command of a missing file, the fault of a broken one."""
 
 import csv
 import io
@@ -16,7 +16,7 @@ Cell = float | str
 Row = dict[str, Cell]
 Wanted = float | int | str | Sequence[float | int | str]
 
-# What writes a file that `dvc repro` of no study writes, by its folder or the first part of its name.
+# Commands of the files that no study writes, by folder or the first part of the name.
 COMMANDS = {"benchmarks": "make bench", **dict.fromkeys(("main", "summary.json", "summary.csv"), "make repro")}
 COMMANDS["cifar10/pieces"] = "ANNULUS_COMPILE=graphs python stages cifar10/pieces ARCHIVE stages/cifar10/metrics/pieces"
 COMMANDS["comparisons"] = (
@@ -26,14 +26,14 @@ COMMANDS["comparisons"] = (
 
 # The largest committed table has 2,001 rows, and matplotlib would draw 200,000 for hours.
 MOST_ROWS, MOST_BYTES = 5_000, 32 * 2**20
-MOST = 10**300  # what a float still holds
+MOST = 10**300  # a float holds it
 
-# Columns of names: a class called `nan` or a series called `16` is no number.
+# Columns of names, which stay text: a class may be called `nan`, a series `16`.
 NAMES = {"actual", "predicted", "series", "method", "table", "measure", "target", "cell"}
 
 
 class Missing(Exception):
-    """A metrics file, or the rows of it that were asked for, that nothing has written yet."""
+    """Missing metrics file, or missing rows of it: nothing has written them yet."""
 
     def __init__(self, name: str, command: str | None, rows: str = "") -> None:
         where = f"{metrics_path(name)} has no row with {rows}" if rows else f"{metrics_path(name)} is not there"
@@ -42,7 +42,7 @@ class Missing(Exception):
 
 
 class Broken(Exception):
-    """A metrics file that is there and cannot be right: unreadable, a number that is none, a field that is missing."""
+    """Damaged metrics file: unreadable, text in place of a number, a missing field."""
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(f"{metrics_path(name)}: {reason}")
@@ -50,7 +50,7 @@ class Broken(Exception):
 
 
 class Metrics:
-    """The metrics of a repository. Every broken file that was met is kept in `broken`, once."""
+    """The metrics of a repository. `broken` collects the faults of broken files, each once."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -59,7 +59,7 @@ class Metrics:
         self._values: dict[str, dict[str, Any]] = {}
 
     def command(self, name: str) -> str | None:
-        """The command that writes the file `name`; None where nothing here writes it."""
+        """Returns the command that writes the file `name`; None if nothing here writes it."""
         first, folder = name.split("/")[0], name.rpartition("/")[0]
         if folder in COMMANDS:
             return COMMANDS[folder]
@@ -68,7 +68,7 @@ class Metrics:
         return COMMANDS.get(first)
 
     def fault(self, name: str, reason: str) -> Broken:
-        """The exception for a broken file, also kept for the page."""
+        """Returns the exception for a broken file and adds it to `broken`, for the page."""
         fault = next((b for b in self.broken if (b.name, b.reason) == (name, reason)), None)
         if fault is None:
             fault = Broken(name, reason)
@@ -76,7 +76,7 @@ class Metrics:
         return fault
 
     def rows(self, name: str, most: int = MOST_ROWS) -> list[Row]:
-        """The rows of a CSV file, `most` at most; cells that are numbers as float, empty ones as "".
+        """Returns the rows of a CSV file, `most` at most; numbers as float, empty cells as "".
 
         Raises:
             Missing: when the file is not there.
@@ -87,7 +87,7 @@ class Metrics:
         return self._rows[name]
 
     def values(self, name: str) -> dict[str, Any]:
-        """The fields of a flat JSON file.
+        """Returns the fields of a flat JSON file.
 
         Raises:
             Missing: when the file is not there.
@@ -98,7 +98,7 @@ class Metrics:
         return self._values[name]
 
     def by_seed(self, name: str) -> dict[str, dict[str, Any]]:
-        """The fields of a JSON file with a part for each seed, by seed.
+        """Returns the fields of a JSON file with a part for each seed, by seed.
 
         Raises:
             Missing: when the file is not there.
@@ -110,10 +110,10 @@ class Metrics:
         return {seed: self._flat(name, part) for seed, part in content.items()}
 
     def number(self, name: str, field: str) -> float:
-        """One number of a JSON file.
+        """Returns one number of a JSON file.
 
         Raises:
-            Missing, Broken: as `values`; Broken also when the field is missing or is no number.
+            Missing, Broken: as `values`; Broken also when the field is missing or holds text.
         """
         values = self.values(name)
         if field not in values:
@@ -124,7 +124,7 @@ class Metrics:
         return float(value)
 
     def matching(self, name: str, where: Mapping[str, Wanted], needs: Sequence[str] = ()) -> list[Row]:
-        """The rows of a CSV file whose columns hold what `where` says; a list there means any of it.
+        """Returns the rows of a CSV file whose columns have the values in `where`; a list accepts each of its values.
 
         Raises:
             Missing, Broken: as `rows`; Broken also when a column of `where` or of `needs` is missing.
@@ -135,12 +135,12 @@ class Metrics:
                 raise self.fault(
                     name, f"has no column {column!r}{nearest(column, rows[0])}; it has {', '.join(rows[0])}"
                 )
-        return [row for row in rows if all(_is(row[column], wanted) for column, wanted in where.items())]
+        return [row for row in rows if all(_matches(row[column], wanted) for column, wanted in where.items())]
 
     def ordered(
         self, name: str, where: Mapping[str, Wanted], by: Sequence[str], needs: Sequence[str] = ()
     ) -> list[Row]:
-        """The matching rows in the order of the columns `by`; text after numbers, as `lowest` among values of alpha.
+        """Returns the matching rows sorted by the columns `by`; text after numbers, such as `lowest` in alpha.
 
         Raises:
             Missing, Broken: as `matching`.
@@ -151,16 +151,16 @@ class Metrics:
     def column(
         self, name: str, where: Mapping[str, Wanted], column: str, by: Sequence[str], empty: float | None = None
     ) -> float | list[float]:
-        """The numbers of a column in the rows that `where` picks, ordered by the columns `by`; without, one number.
+        """Returns the numbers of a column in the rows that `where` selects, sorted by `by`; without `by`, one number.
 
-        An empty cell is the number `empty`.
+        `empty` replaces an empty cell.
 
         Raises:
             Missing: when the file is not there or has no such row.
-            Broken: as `matching`; also when a cell is no number, or several rows match where one is meant.
+            Broken: as `matching`; also when a cell holds text, or several rows match without `by`.
         """
         rows = self.ordered(name, where, by, [column])
-        conditions = ", ".join(f"{key} {_said(wanted)}" for key, wanted in where.items())
+        conditions = ", ".join(f"{key} {_in_words(wanted)}" for key, wanted in where.items())
         if not rows:
             raise Missing(name, self.command(name), conditions)
         for row in rows:
@@ -239,15 +239,15 @@ def _is_unicode(text: str) -> bool:
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def _is(cell: Cell, wanted: Wanted) -> bool:
+def _matches(cell: Cell, wanted: Wanted) -> bool:
     if isinstance(wanted, str | int | float):
         if isinstance(cell, str) or isinstance(wanted, str):
             return cell == wanted
         return math.isclose(cell, wanted, rel_tol=1e-6)
-    return any(_is(cell, one) for one in wanted)
+    return any(_matches(cell, one) for one in wanted)
 
 
-def _said(wanted: Wanted) -> str:
+def _in_words(wanted: Wanted) -> str:
     if isinstance(wanted, str | int | float):
         return wanted if isinstance(wanted, str) else f"{wanted:g}"
-    return " or ".join(_said(one) for one in wanted)
+    return " or ".join(_in_words(one) for one in wanted)

@@ -15,7 +15,7 @@ from annulus_lab.config.file import checked
 from annulus_lab.config.params import kinds
 
 HERE = Path(__file__).parent
-# libyaml where PyYAML was built with it: a safe loader too, and seven times as fast.
+# libyaml, if PyYAML was built with it: a safe loader too, and seven times as fast.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 Number = float | None  # None: not printed, or not legible
 ONE = "value"  # the only column of a table whose rows have one number each
@@ -23,7 +23,7 @@ ONE = "value"  # the only column of a table whose rows have one number each
 
 @dataclass(frozen=True, kw_only=True)
 class PaperRow(Section):
-    """A printed row: its method, its settings (whatever keys it has besides), and its number or numbers."""
+    """A printed row: its method, its settings (all further keys), and its number or numbers."""
 
     optional = True
     method: str
@@ -49,7 +49,7 @@ class PaperRow(Section):
         return {"method": self.method} | {name: label(value) for name, value in self.settings.items()}
 
     def numbers(self) -> dict[str, tuple[Number, Number]]:
-        """Each column's number and its standard deviation."""
+        """Returns each column's number and its standard deviation."""
         values = {ONE: self.value} if self.values is None else self.values
         stds = self.std if isinstance(self.std, Mapping) else dict.fromkeys(values, self.std)
         return {column: (value, stds.get(column)) for column, value in values.items()}
@@ -76,7 +76,7 @@ class PublishedTable(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class PaperFigure(Section):
-    """A figure: what it shows and what the paper finds in it."""
+    """A figure: its content, and the paper's finding."""
 
     optional = True
     id: str
@@ -95,15 +95,15 @@ class PaperFigure(Section):
 
 
 def label(value: str | float | int | bool | None) -> str:
-    """A setting as text: 1.0 and 1 alike."""
+    """Returns a setting as text: the same for 1.0 and 1."""
     return f"{float(value):.12g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
 
 
 def read(path: Path) -> Any:
-    """One of the report's own YAML files.
+    """Reads one of the report's own YAML files.
 
     Raises:
-        InputError: when it is not YAML.
+        InputError: when it cannot be read or is not YAML.
     """
     try:
         return yaml.load(path.read_text(encoding="utf-8"), LOADER)
@@ -112,7 +112,7 @@ def read(path: Path) -> Any:
 
 
 def _with_settings(row: Any, source: str) -> Any:
-    """A row whose further keys stand under `settings`."""
+    """Moves the further keys of a row into `settings`."""
     if not isinstance(row, dict):
         return row
     if ("value" in row) == (row.get("values") is not None):
@@ -123,10 +123,10 @@ def _with_settings(row: Any, source: str) -> Any:
 
 
 def entries(tree: Any) -> list[PublishedTable | PaperFigure]:
-    """The tables and figures of published.yaml.
+    """Returns the tables and figures of published.yaml.
 
     Raises:
-        InputError: for an entry that lacks a field, has an unknown one or holds NaN, and for an id that comes twice.
+        InputError: for an entry that lacks a field, has an unknown field or holds NaN, and for a repeated id.
     """
     if not isinstance(tree, list):
         raise InputError(f"published.yaml holds {type(tree).__name__}, expected a list of tables and figures")

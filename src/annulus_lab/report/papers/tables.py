@@ -1,4 +1,4 @@
-"""Tables of the report before they are HTML or Markdown: text to read, numbers to sort by. Also those of the papers."""
+"""Tables of the report before they become HTML or Markdown: text to read, numbers to sort by. Also the papers'."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ WORDS = {"knn": "kNN", "nn1": "1-NN", "top1": "top-1", "top5": "top-5", "mlcpc":
 
 @dataclass(frozen=True)
 class Cell:
-    """What a cell says. `value` is its number, when it is one; `faint` is the text of a number that is not there."""
+    """Text of a cell. `value`: its number, if it has one. `faint`: the text replaces a missing number."""
 
     text: str
     value: float | None = None
@@ -25,7 +25,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """A column's heading and unit, and the heading that it shares with its neighbours."""
+    """A column's heading and unit. `group`: heading shared with neighbouring columns."""
 
     title: str
     unit: str = ""
@@ -35,7 +35,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Columns and rows; a caption says what and where from."""
+    """Columns and rows; the caption names content and source."""
 
     caption: str
     columns: Sequence[Column]
@@ -43,7 +43,7 @@ class Table:
 
     @property
     def groups(self) -> list[tuple[str, int]]:
-        """The headings above the columns with the number of columns under each; none when no column has one."""
+        """Headings above the columns, with the number of columns under each; empty if no column has a group."""
         runs: list[tuple[str, int]] = []
         for column in self.columns:
             if runs and runs[-1][0] == column.group:
@@ -54,13 +54,13 @@ class Table:
 
     @property
     def starts(self) -> list[bool]:
-        """Whether a column is the first of its group."""
+        """True for each column that is the first of its group."""
         return [bool(self.columns[i].group) and self.columns[i].group != self.columns[i - 1].group
                 for i in range(len(self.columns))]  # fmt: skip
 
 
 def number(value: float, decimals: int | None = None) -> str:
-    """A number for reading: with as many decimals as its column has, or else four digits; a true minus sign.
+    """Returns a number as text: with the decimals of its column, or with four digits; with the minus sign U+2212.
 
     0.000123 is 1.23e−4, 1234567 is 1,234,567.
     """
@@ -76,8 +76,8 @@ def number(value: float, decimals: int | None = None) -> str:
     return text.replace("-", MINUS)
 
 
-def numeric(value: float | None, decimals: int | None = None, std: float | None = None, sign: bool = False) -> Cell:
-    """A cell with a number and its standard deviation, or an empty one."""
+def number_cell(value: float | None, decimals: int | None = None, std: float | None = None, sign: bool = False) -> Cell:
+    """Returns a cell with a number and its standard deviation; an empty cell for None."""
     if value is None:
         return Cell("")
     text = ("+" if sign and value > 0 else "") + number(value, decimals)
@@ -86,8 +86,8 @@ def numeric(value: float | None, decimals: int | None = None, std: float | None 
     return Cell(text, value)
 
 
-def decimals_of(values: Iterable[float | None], least: int = 0) -> int | None:
-    """As many decimals as the values are printed with, four at most; None when they span orders of magnitude."""
+def decimal_places(values: Iterable[float | None], least: int = 0) -> int | None:
+    """Returns the largest number of decimals of the values, at most four; None if a nonzero one is below 0.001."""
     present = [abs(value) for value in values if value]
     if present and min(present) < 1e-3:
         return None
@@ -95,35 +95,35 @@ def decimals_of(values: Iterable[float | None], least: int = 0) -> int | None:
     return min(max([least, *digits]), 4)
 
 
-def named(name: str) -> tuple[str, str]:
-    """`knn_top1_percent` as words and unit: ("kNN top-1", "percent")."""
+def words_and_unit(name: str) -> tuple[str, str]:
+    """Splits a name: ("kNN top-1", "percent") for `knn_top1_percent`."""
     *words, last = name.split("_")
     if words and last in UNITS:
         return " ".join(WORDS.get(word, word) for word in words), UNITS[last]
     return " ".join(WORDS.get(word, word) for word in [*words, last]), ""
 
 
-def valued(name: str, value: object) -> Cell:
-    """A metrics file's number, with the decimals of its unit, or its text; an empty cell for None."""
+def value_cell(name: str, value: object) -> Cell:
+    """Returns the cell of a number with the decimals of its unit, or of text; an empty cell for None."""
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return numeric(float(value), DECIMALS.get(named(name)[1]))
+        return number_cell(float(value), DECIMALS.get(words_and_unit(name)[1]))
     return Cell("" if value is None else str(value))
 
 
 def values_table(caption: str, values: Mapping[str, object]) -> Table:
-    """A metrics file's names and values, one a row."""
+    """Returns a table of a metrics file's names and values, one a row."""
     rows = []
     for name, value in values.items():
-        words, unit = named(name)
-        rows.append([Cell(words), valued(name, value), Cell(unit)])
+        words, unit = words_and_unit(name)
+        rows.append([Cell(words), value_cell(name, value), Cell(unit)])
     return Table(caption, [Column("quantity", numeric=False), Column("value"), Column("unit", numeric=False)], rows)
 
 
 def paper_table(comparison: Comparison) -> Table:
-    """One of the papers' tables: their settings; for each of their columns the paper's number, ours and, where data set
-    and scale are the paper's, the difference.
+    """Returns one of the papers' tables: settings; for each column the paper's number, ours, and the difference.
 
-    Where nothing was run, only the paper's numbers. The setting is a column only where it differs from row to row.
+    The difference is there if data set and scale are the paper's. A table that did not run has the paper's numbers
+    alone. Our setting is a column if it differs between rows.
     """
     table, unit = comparison.table, comparison.table.unit
     titles = ["paper"]
@@ -132,9 +132,9 @@ def paper_table(comparison: Comparison) -> Table:
     labels = list(dict.fromkeys(name for row in comparison.rows for name in row.labels))
     names = list(dict.fromkeys(row.column for row in comparison.rows))
     settings = list(dict.fromkeys(row.setting for row in comparison.rows if row.setting))
-    digits = decimals_of([row.paper for row in comparison.rows], least=1 if unit == "percent" else 0)
+    digits = decimal_places([row.paper for row in comparison.rows], least=1 if unit == "percent" else 0)
     columns = [Column(name.replace("_", " "), numeric=False) for name in labels]
-    unit = "" if "," in unit else unit  # of several metrics: the caption says which is whose
+    unit = "" if "," in unit else unit  # for several metrics the caption names each unit
     for name in names:
         heading = _heading(table.columns or {}, name)
         if len(titles) > 1:
@@ -147,7 +147,7 @@ def paper_table(comparison: Comparison) -> Table:
     for key, cells in _by_labels(comparison.rows).items():
         line = [Cell(dict(key).get(name, "")) for name in labels]
         for name in names:
-            line += _compared(cells.get(name), digits)[: len(titles)]
+            line += _comparison_cells(cells.get(name), digits)[: len(titles)]
         if len(settings) > 1:
             line.append(Cell("; ".join(dict.fromkeys(cell.setting for cell in cells.values() if cell.setting))))
         rows.append(line)
@@ -162,15 +162,15 @@ def paper_table(comparison: Comparison) -> Table:
 
 
 def _heading(explained: Mapping[str, str | Mapping[str, str]], name: str | None) -> str:
-    """One of their columns in words, as far as they fit over it."""
+    """Returns a paper's column in words; its name if they are too long."""
     words = explained.get(name or "", "")
     if not isinstance(words, str):
         words = ", ".join(f"{key} {value}" for key, value in words.items())
     return words if 0 < len(words) <= 44 else name or ""
 
 
-def setting_of(comparison: Comparison) -> str:
-    """How ours were made, when all of a table's were made alike."""
+def common_setting(comparison: Comparison) -> str:
+    """Returns the setting of our numbers in a table; "several settings" if they differ."""
     settings = list(dict.fromkeys(row.setting for row in comparison.rows if row.setting))
     return settings[0] if len(settings) == 1 else "several settings" if settings else ""
 
@@ -185,11 +185,11 @@ def _by_labels(rows: Sequence[ComparedRow]) -> dict[tuple[tuple[str, str], ...],
     return together
 
 
-def _compared(row: ComparedRow | None, digits: int | None) -> list[Cell]:
-    """The paper's number, ours and the difference."""
+def _comparison_cells(row: ComparedRow | None, digits: int | None) -> list[Cell]:
+    """Returns the cells of the paper's number, ours and the difference."""
     if row is None:
         return [Cell("")] * 3
-    paper = numeric(row.paper, digits, row.paper_std) if row.paper is not None else Cell("not legible", faint=True)
+    paper = number_cell(row.paper, digits, row.paper_std) if row.paper is not None else Cell("not legible", faint=True)
     if row.here is None:
         return [paper, Cell(NOT_RUN, faint=True), Cell("")]
-    return [paper, numeric(row.here, digits, row.here_std), numeric(row.difference, digits, sign=True)]
+    return [paper, number_cell(row.here, digits, row.here_std), number_cell(row.difference, digits, sign=True)]

@@ -4,10 +4,10 @@ The file has steps of 256 images of 32 pixels with ResNet-18 and the stem for sm
 and GPU work at the same time, so a step takes the longer of
 
     the host's time of the timed step
-    the GPU's time of the timed step * multiply-adds of the network / those of the timed network
+    the GPU's time of the timed step * multiply-adds of the network / multiply-adds of the timed network
 
 A second network, and further views that pass through a network with a gradient, take both times once more. The estimate
-is a lower one: larger networks of larger images reach fewer multiply-adds a second than the timed network.
+is a lower bound: larger networks on larger images reach fewer multiply-adds a second than the timed network.
 """
 
 import csv
@@ -23,7 +23,7 @@ from annulus_lab.config.all_params import AllParams
 STEPS = "metrics/benchmarks/h200_graphs.csv"
 BATCH = 256  # images of a timed step
 TIMED = ("resnet18", "cifar", 32)
-# The timed method, and the views with a gradient that each of its own stands for.
+# Timed method, and the number of views with a gradient as a multiple of the timed method's.
 METHODS = {
     "ir": ("IR with a ring", 1),
     "pirl": ("IR with a ring", 2),
@@ -32,7 +32,7 @@ METHODS = {
     "simo": ("MoCo", 1),
     "moco-jigsaw": ("MoCo", 2),
 }
-# Training images: those with a class, of which a share is for validation, and others.
+# Training images: with a class (a share is for validation), and without.
 IMAGES = {"cifar10": (50_000, 0), "cifar100": (50_000, 0), "stl10": (5_000, 100_000), "imagenet": (1_281_167, 0)}
 
 
@@ -44,7 +44,7 @@ class PretrainingTime(NamedTuple):
 
 
 def estimate(root: Path, params: AllParams) -> PretrainingTime | None:
-    """Time of one training; None without the file of steps, or for another data set.
+    """Returns the time of one training; None without the file of steps, or for another data set.
 
     Raises:
         InputError: when the file is damaged.
@@ -69,7 +69,7 @@ def estimate(root: Path, params: AllParams) -> PretrainingTime | None:
 
 
 def _step(path: Path, method: str) -> tuple[float, float]:
-    """Milliseconds of the host and of the GPU for a timed step."""
+    """Returns the milliseconds of the host and of the GPU for a timed step."""
     for row in csv.DictReader(io.StringIO(read_text(path))):
         if (row.get("what"), row.get("graphs")) == (method, "none"):
             try:
@@ -81,7 +81,7 @@ def _step(path: Path, method: str) -> tuple[float, float]:
 
 @cache
 def multiply_adds(architecture: str, stem: str, pixels: int) -> float:
-    """Multiply-adds of one image through the convolutions and linear layers of a network without its head."""
+    """Counts the multiply-adds of one image in the convolutions and linear layers of a network without its head."""
     import torch
     from torch import Tensor, nn
 

@@ -22,7 +22,7 @@ from annulus.files.results import read_metrics
 from annulus_lab.config.all_params import AllParams
 from annulus_lab.report.presets.h200 import STEPS, PretrainingTime, estimate
 from annulus_lab.report.presets.preset import Preset, Presets
-from annulus_lab.report.presets.tables import SCALE, TablePresets, TableRow, study_of
+from annulus_lab.report.presets.tables import SCALE, TablePresets, TableRow, load_study
 from annulus_lab.studies.detection.tasks import detector_settings
 from annulus_lab.studies.shared.study import Study
 from annulus_lab.studies.view_learning.view_learning_study import ViewLearningParams
@@ -35,15 +35,15 @@ CIFAR_IMAGES = 50_000  # training images of CIFAR-10
 
 
 class StudyTime(NamedTuple):
-    """Hours of all seeds in sequence, in words, the machine, and what they are of with the source."""
+    """Hours of all seeds in sequence as text, the machine, and the runs with the source."""
 
     hours: str
     machine: str
-    of: str
+    details: str
 
 
 def hours(root: Path, presets: Presets, preset: Preset) -> str:
-    """Line with the hours of all seeds of a preset in sequence, the machine and the source; or that they are unknown.
+    """Returns a line: hours of all seeds of a preset in sequence, machine and source, or "not known".
 
     Raises:
         InputError: when a file of metrics is damaged.
@@ -57,8 +57,8 @@ def hours(root: Path, presets: Presets, preset: Preset) -> str:
     return f"hours: {two_digits(seeds * seconds / 3600)} on {machine}: {seeds} seeds, {per_seed} each ({source})"
 
 
-def hours_of_row(root: Path, tables: TablePresets, row: TableRow) -> list[str]:
-    """Lines with the hours of a row at the papers' scale, for each of its parts; or that they are unknown.
+def row_hours(root: Path, tables: TablePresets, row: TableRow) -> list[str]:
+    """Returns lines with the hours of each part of a row at the papers' scale, or "not known".
 
     Raises:
         InputError: when a file of metrics is damaged.
@@ -76,33 +76,33 @@ def hours_of_row(root: Path, tables: TablePresets, row: TableRow) -> list[str]:
         case "detection":
             lines += [_detector(tables.root, row, stage.partition("@")[2]) for stage in row.stages]
         case "distillation":
-            lines.append(_students(root, row))
+            lines.append(_classifiers(root, row))
         case str() if row.row is None:
             time = study_time(tables.root, row)
             unknown = f"hours: not known; the study {row.study} was not timed at scale: {SCALE}"
-            lines.append(unknown if time is None else f"hours: {time.hours} on {time.machine}: {time.of}")
+            lines.append(unknown if time is None else f"hours: {time.hours} on {time.machine}: {time.details}")
     return lines
 
 
 def pretraining(root: Path, tables: TablePresets, row: TableRow) -> PretrainingTime | None:
-    """Time of one pretraining of a row on an H200; None where there is none, or no estimate."""
+    """Returns the time of one pretraining of a row on an H200; None without a pretraining or an estimate."""
     return None if row.row is None else estimate(root, tables.params(row))
 
 
 def detector_hours(root: Path, row: TableRow) -> float | None:
-    """Hours of a row's detectors around one encoder on eight V100; None where the row has none."""
+    """Returns the hours of a row's detectors around one encoder on eight V100; None if the row has none."""
     tasks = [stage.partition("@")[2] for stage in row.stages] if row.study == "detection" else []
     return None if not tasks else sum(_iterations(root, row, task) * row.seconds[task] for task in tasks) / 3600
 
 
 def _iterations(root: Path, row: TableRow, task: str) -> int:
-    study = study_of(root, "detection")
+    study = load_study(root, "detection")
     own = study.content["tasks"][task]["configuration"]
     return detector_settings(study, row.study_changes.get(f"tasks.{task}.configuration", own))[1].scaled().iterations
 
 
 def _detector(root: Path, row: TableRow, task: str) -> str:
-    """Hours of a task's detectors by Detectron2's own times."""
+    """Returns the hours of a task's detectors by Detectron2's own times."""
     iterations, seconds = _iterations(root, row, task), row.seconds[task]
     return (
         f"hours of {task}: about {two_digits(iterations * seconds / 3600)} on {V100} for each encoder and seed "
@@ -111,40 +111,46 @@ def _detector(root: Path, row: TableRow, task: str) -> str:
     )
 
 
-def _students(root: Path, row: TableRow) -> str:
-    """Hours of the students of a row's pairs."""
-    timed, seeds = _metrics(root / BENCHMARKS / "distillation.json"), len(study_of(root, "distillation").params.seeds)
-    minutes = [timed.get(f"{pair['name']}_student_minutes") for pair in row.study_changes["pairs"]]
-    if row.stages or None in minutes:
+def _classifiers(root: Path, row: TableRow) -> str:
+    """Returns the hours of the students of a row's pairs, or of its teachers alone."""
+    timed, study = _metrics(root / BENCHMARKS / "distillation.json"), load_study(root, "distillation")
+    if row.stages:
+        names = row.study_changes["teachers"]
+        minutes, seeds, details = [timed.get(f"{name}_teacher_minutes") for name in names], 1, f"{len(names)} teachers"
+    else:
+        pairs = row.study_changes["pairs"]
+        minutes, seeds = [timed.get(f"{pair['name']}_student_minutes") for pair in pairs], len(study.params.seeds)
+        details = f"{len(pairs)} students with a contrastive loss"
+    if None in minutes:
         return f"hours: not known; no such run was timed ({BENCHMARKS})"
-    hours = sum(minutes) / 60
+    hours, each = sum(minutes) / 60, f"{seeds} seed{'s' * (seeds > 1)}"
     return (
-        f"hours: {two_digits(seeds * hours)} on {timed['threads']} cores of {timed['processor']}: {seeds} seeds, "
-        f"{two_digits(hours)} h each ({len(minutes)} students with a contrastive loss, {BENCHMARKS}/distillation.json)"
+        f"hours: {two_digits(seeds * hours)} on {timed['threads']} cores of {timed['processor']}: {each}, "
+        f"{two_digits(hours)} h each ({details}, {BENCHMARKS}/distillation.json)"
     )
 
 
 def study_time(root: Path, row: TableRow) -> StudyTime | None:
-    """Time of a row that a study runs from its own settings alone; None for other rows, and where nothing was timed."""
+    """Returns the time of a row that a study runs from its own settings alone; None for others or without a timing."""
     if row.row is not None or row.study in (None, "detection", "distillation"):
         return None
     if row.study == "view_learning":
         return _views(root)
-    study, timed = study_of(root, str(row.study)), _metrics(root / PAPER_STUDIES)
+    study, timed = load_study(root, str(row.study)), _metrics(root / PAPER_STUDIES)
     seeds = len(study.params.seeds)
     if row.study == "moving_digits":
         sharings = len(row.study_changes.get("training.sharings", study.content["training"]["sharings"]))
-        of = f"{seeds} seeds of {sharings} sharing{'s' * (sharings > 1)} and of the supervised network"
+        details = f"{seeds} seeds of {sharings} sharing{'s' * (sharings > 1)} and of the supervised network"
         hours = seeds * (sharings * timed.get("sharing_hours", nan) + timed.get("supervised_hours", nan))
     else:
-        of, hours = f"the stage {row.stages[0]}", timed.get(f"{row.stages[0]}_hours", nan)
+        details, hours = f"the stage {row.stages[0]}", timed.get(f"{row.stages[0]}_hours", nan)
     if isnan(hours):
         return None
-    return StudyTime(two_digits(hours), f"one core of {timed['processor']}", f"{of} ({PAPER_STUDIES})")
+    return StudyTime(two_digits(hours), f"one core of {timed['processor']}", f"{details} ({PAPER_STUDIES})")
 
 
 def _views(root: Path) -> StudyTime | None:
-    """Time of the encoders of all learned views, which are trained on STL-10."""
+    """Returns the time of the encoders of all learned views, which are trained on STL-10."""
     study = Study(root / "params.yaml", root / "stages" / "view_learning" / "params.yaml", SCALE)
     own = study.read(ViewLearningParams)
     spaces = [str(generator["space"]) for generator in own.generators.values()]
@@ -157,13 +163,13 @@ def _views(root: Path) -> StudyTime | None:
     seconds = [timing.seconds for timing in (estimate(root, variant) for variant in variants) if timing is not None]
     if not seconds:
         return None
-    of = f"{len(own.seeds)} seeds of {len(views)} views and {len(backbones)} networks "
-    of += f"(pretraining alone, estimated as that of other rows, {STEPS})"
-    return StudyTime(f"at least {two_digits(len(own.seeds) * sum(seconds) / 3600)}", H200, of)
+    details = f"{len(own.seeds)} seeds of {len(views)} views and {len(backbones)} networks "
+    details += f"(pretraining alone, estimated as that of other rows, {STEPS})"
+    return StudyTime(f"at least {two_digits(len(own.seeds) * sum(seconds) / 3600)}", H200, details)
 
 
 def _timed_runs(root: Path, presets: Presets, preset: Preset) -> tuple[float, str, str] | None:
-    """Seconds of a whole run, its machine and its source; None if no run of the study at its scale was timed."""
+    """Returns seconds of a whole run, machine and source; None if no run of the study at its scale was timed."""
     if any(key.endswith("pretrain.epochs") for key in preset.settings):  # an untrained network's row
         return None
     match presets.name, presets.scale:
@@ -174,7 +180,7 @@ def _timed_runs(root: Path, presets: Presets, preset: Preset) -> tuple[float, st
             mean = f"mean of {timed['runs']} runs of six rows, {BENCHMARKS}/sweep.json"
             return timed["runs_own_seconds"] / timed["runs"], f"one core of {timed['processor']}", mean
         case "cifar10_algorithms", "demo":
-            # Runs with another temperature or share count too: these settings cost no time.
+            # Runs with another temperature or share count too: these settings do not change the time.
             looks = [float(row["seconds"]) for row in _rows(root / LOOKS) if row["row"] == preset.row]
             if not looks:
                 return None
@@ -183,7 +189,7 @@ def _timed_runs(root: Path, presets: Presets, preset: Preset) -> tuple[float, st
 
 
 def _resnet18(root: Path, params: AllParams) -> tuple[float, str, str] | None:
-    """Seconds of a pretraining by the module's formula, its machine and the formula; None for other networks."""
+    """Returns seconds of a pretraining by the module's formula, machine and formula; None for other networks."""
     backbone = params.get("backbones.${backbone}")
     images = _images(params)
     if backbone.architecture != "resnet18" or images is None:
@@ -210,7 +216,7 @@ def _resnet18(root: Path, params: AllParams) -> tuple[float, str, str] | None:
 
 
 def _images(params: AllParams) -> int | None:
-    """Training images without the validation part; None if the settings do not give their number."""
+    """Returns the number of training images without validation; None if the settings do not give it."""
     prepared, dataset = params.get("scales.${scale}.prepare"), params.get("datasets.${dataset}")
     images = prepared.train_images
     if images is None:
@@ -234,5 +240,5 @@ def _rows(path: Path) -> list[dict[str, str]]:
 
 
 def two_digits(number: float) -> str:
-    """Number with two digits, or all digits before the point."""
+    """Returns a number with two digits, or all digits before the point."""
     return f"{number:.0f}" if number >= 10 else f"{number:.2g}"

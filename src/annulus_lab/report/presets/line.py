@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from annulus_lab.compare.sides import repository
-from annulus_lab.report.presets.hours import hours, hours_of_row
+from annulus_lab.report.presets.hours import hours, row_hours
 from annulus_lab.report.presets.listing import add_study
 from annulus_lab.report.presets.preset import STUDY, Presets
 from annulus_lab.report.presets.tables import TablePresets
@@ -29,5 +29,5 @@ def main(argv: Sequence[str] | None = None) -> None:
     else:
         tables = TablePresets(root)
         row = tables.find(arguments.name)
-        lines, comments = tables.lines(row), hours_of_row(root, tables, row)
+        lines, comments = tables.lines(row), row_hours(root, tables, row)
     print("\n".join([*lines, *(f"# {comment}" for comment in comments)]))

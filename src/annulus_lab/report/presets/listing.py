@@ -41,19 +41,19 @@ def add_study(parser: argparse.ArgumentParser) -> None:
 
 
 def tables_as_text(states: Sequence[TableState]) -> str:
-    """Lines for each table: what ran here, claims, commands and hours."""
+    """Returns lines for each table: rows that ran here, claims, commands and hours."""
     blocks = []
     for state in states:
         lines = [f"{state.table}  {state.title}"]
-        if state.ran != "not run":
-            lines.append(f"    here: {state.ran}")
+        if state.coverage != "not run":
+            lines.append(f"    here: {state.coverage}")
         lines += [f"    {line}" for line in (*state.claims, str(state.commands), state.commands.line) if line]
         blocks.append("\n".join(lines))
     return "\n".join(blocks)
 
 
 def rows_as_text(presets: TablePresets, table: str) -> str:
-    """Rows of a table; a row without a command has its reason.
+    """Returns the rows of a table; a row without a command has its reason.
 
     Raises:
         InputError: when the papers have no such table, with the nearest one.
@@ -65,7 +65,7 @@ def rows_as_text(presets: TablePresets, table: str) -> str:
 
 
 def as_text(presets: Presets) -> str:
-    """Presets as a table: name, the study's row, the paper's number."""
+    """Returns presets as a table: name, the study's row, the paper's number."""
     width = max(map(len, presets.all))
     rows = max(len(preset.row) for preset in presets.all.values())
     lines = [f"{'preset':<{width}}  {'row of ' + presets.name:<{rows}}  paper, linear probe, %"]

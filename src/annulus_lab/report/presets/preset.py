@@ -62,17 +62,19 @@ class Presets:
         return self.study.params.seeds
 
     def find(self, name: str) -> Preset:
-        """Preset of this name.
+        """Returns the preset of this name.
 
         Raises:
             InputError: when there is none, with the nearest name.
         """
         if name not in self.all:
-            raise InputError(f"there is no preset {name!r}{meant(name, self.all)} ({len(self.all)} of {self.name})")
+            raise InputError(
+                f"there is no preset {name!r}{suggestion(name, self.all)} ({len(self.all)} of {self.name})"
+            )
         return self.all[name]
 
     def params(self, preset: Preset) -> AllParams:
-        """All parameters of a preset, with the study's seeds, with all checks of params.yaml.
+        """Returns all parameters of a preset with the study's seeds, with all checks of params.yaml.
 
         Raises:
             InputError: when params.yaml lacks a key, or refuses a value.
@@ -81,40 +83,40 @@ class Presets:
         return variant.model_copy(update={"seeds": self.seeds})
 
     def changes(self, params: AllParams) -> dict[str, Any]:
-        """Keys of params.yaml whose values these parameters change, and their new values.
+        """Returns the keys of params.yaml that these parameters change, and their new values.
 
-        Sections that they do not select stay as they are: no stage reads them.
+        Sections that they do not select stay unchanged: no stage reads them.
         """
         changes: dict[str, Any] = {}
         for name in SELECTED:
-            wanted, held, path = resolved(params, [name]), self.tree, []
+            wanted, current, path = resolved(params, [name]), self.tree, []
             while len(path) <= name.count("."):
                 (key,) = wanted
-                wanted, held, path = wanted[key], held[key], [*path, key]
-            changes |= _changes(held, wanted, ".".join(path))
+                wanted, current, path = wanted[key], current[key], [*path, key]
+            changes |= _changes(current, wanted, ".".join(path))
         return changes
 
     def line(self, preset: Preset) -> str:
-        """Shell command that runs the main line with the preset's settings."""
+        """Returns the shell command that runs the main line with the preset's settings."""
         return " ".join(["dvc exp run", *overrides(self.changes(self.params(preset)))])
 
 
-def meant(name: str, known: Iterable[str]) -> str:
-    """Clause with a preset of the same method in any table, or of the nearest name; empty without one."""
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Returns a clause with a preset of the same method in any table, or of the nearest name; empty without one."""
     method = name.rpartition("/")[2].lower()
     same = [other for other in known if other.partition("/")[2].lower() == method]
     return f"; did you mean {same[0]!r}?" if same else nearest(name, known)
 
 
 def studies(root: Path) -> list[str]:
-    """Names of the studies that have the papers' tables, `algorithms` first."""
+    """Returns the names of the studies with the papers' tables, `algorithms` first."""
     files = sorted(path for path in root.glob("stages/*/params.yaml") if path.parent.name != STUDY)
     names = [STUDY] if _file(root, STUDY).exists() else []
     return names + [path.parent.name for path in files if {"rows", "defaults"} <= read_tree(path).keys()]
 
 
 def overrides(changes: Mapping[str, Any]) -> list[str]:
-    """Options of `dvc exp run` that set keys of params.yaml, as words of a shell."""
+    """Returns the options of `dvc exp run` that set keys of params.yaml, as words of a shell."""
     return [f"-S {shlex.quote(f'{key}={_value(value)}')}" for key, value in changes.items()]
 
 
@@ -123,7 +125,7 @@ def _file(root: Path, study: str) -> Path:
 
 
 def _presets(root: Path, study: Study) -> Iterator[Preset]:
-    """Methods of the study's tables; a study that only names rows and tables takes them from `algorithms`."""
+    """Yields the methods of the study's tables; if it only names rows and tables, they come from `algorithms`."""
     whole, rows, tables = study.content, study.content["rows"], study.content["tables"]
     if isinstance(rows, Sequence):
         whole = OwnStudy(_file(root, STUDY)).content
@@ -137,18 +139,18 @@ def _presets(root: Path, study: Study) -> Iterator[Preset]:
                 yield Preset(f"{title}/{method}", entry.row, settings, entry.top1_percent)
 
 
-def _changes(held: Any, wanted: Any, name: str) -> dict[str, Any]:
-    """Keys at and below `name` whose values differ, and sections whose keys differ, with their new values."""
-    if held == wanted:
+def _changes(current: Any, wanted: Any, name: str) -> dict[str, Any]:
+    """Returns the keys at and below `name` whose values differ, and sections whose keys differ, with new values."""
+    if current == wanted:
         return {}
-    if isinstance(held, Mapping) and isinstance(wanted, Mapping) and held.keys() == wanted.keys():
-        inner = (_changes(held[key], value, f"{name}.{key}") for key, value in wanted.items())
+    if isinstance(current, Mapping) and isinstance(wanted, Mapping) and current.keys() == wanted.keys():
+        inner = (_changes(current[key], value, f"{name}.{key}") for key, value in wanted.items())
         return {key: value for changes in inner for key, value in changes.items()}
     return {name: wanted}
 
 
 def _value(value: Any) -> str:
-    """Value in the grammar of `-S`."""
+    """Returns a value in the grammar of `-S`."""
     match value:
         case None:
             return "null"

@@ -13,16 +13,16 @@ from annulus_lab.config.all_params import AllParams
 from annulus_lab.config.file import checked
 from annulus_lab.report.papers.comparison import agrees, load_tables
 from annulus_lab.report.papers.published import PaperRow, PublishedTable, read
-from annulus_lab.report.presets.preset import Presets, meant, overrides
+from annulus_lab.report.presets.preset import Presets, overrides, suggestion
 from annulus_lab.studies.shared.rows_params import RowsParams, row_at
 from annulus_lab.studies.shared.study import OwnStudy, Settings
 
-BASE = "IR-nce"  # row of `algorithms` that changes nothing
+BASE = "IR-nce"  # row of `algorithms` without changes
 SCALE = "paper"
-# Settings that the name of a row leaves out: others tell the rows apart.
+# Settings that the name of a row omits: other settings distinguish the rows.
 UNNAMED = ("params_M", "head", "group")
-OTHERS = ["encoders@uniform", "encoders@untrained"]  # beside the main line's, whose encoders detectors take too
-IMAGENET_SEEDS, ENCODER_SEEDS = [0], [50]  # the papers have one run; the studies of encoders have seeds from 50 on
+OTHERS = ["encoders@uniform", "encoders@untrained"]  # detectors need these encoders and the main line's
+IMAGENET_SEEDS, ENCODER_SEEDS = [0], [50]  # the papers have one run; seeds in studies of encoders begin at 50
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,7 @@ class Command(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class RowEntry(Command):
-    """Printed rows with the method and settings of `theirs`."""
+    """Printed rows with the method and settings in `theirs`."""
 
     theirs: dict[str, str | float]
     row: str | None = None
@@ -60,7 +60,7 @@ class TableEntry(Command):
 
 @dataclass(frozen=True, kw_only=True)
 class Tables(Section):
-    """The whole file; `sentences` holds anchors alone."""
+    """The whole file; `sentences` has only anchors."""
 
     sets: dict[str, Settings]
     sentences: list[str]
@@ -69,9 +69,9 @@ class Tables(Section):
 
 @dataclass(frozen=True)
 class TableRow:
-    """A printed row: its commands, or `absent`, the reason why it has none.
+    """A printed row: its commands, or the reason `absent` if it has none.
 
-    `row` and `changes` are those of the main line; `row` None: the row needs no training of the main line.
+    `row` and `changes` select the main line; `row` None: the row needs no training of the main line.
     """
 
     name: str  # TABLE/ROW
@@ -89,7 +89,7 @@ class TableRow:
 
 @cache
 def load_entries() -> Tables:
-    """Content of tables.yaml.
+    """Reads tables.yaml.
 
     Raises:
         InputError: for an unknown key, or a table that the papers do not have.
@@ -126,20 +126,20 @@ class TablePresets:
         return {row.name: row for row in rows}
 
     def find(self, name: str) -> TableRow:
-        """Row of this name.
+        """Returns the row of this name.
 
         Raises:
             InputError: when there is none, with the nearest name, or when it has no command, with the reason.
         """
         if name not in self.rows:
             known = "`annulus presets` lists the tables"
-            raise InputError(f"there is no preset {name!r}{meant(name, self.rows)} ({known})")
+            raise InputError(f"there is no preset {name!r}{suggestion(name, self.rows)} ({known})")
         if reason := self.rows[name].absent:
             raise InputError(f"{name} has no command: {reason}")
         return self.rows[name]
 
     def params(self, row: TableRow) -> AllParams:
-        """All parameters of a row's training of the main line, with all checks of params.yaml."""
+        """Returns all parameters of a row's training of the main line, with all checks of params.yaml."""
         if row.name in self._params:
             return self._params[row.name]
         changes = row_at(SCALE, self.algorithms.rows[row.row or BASE]) | row.changes
@@ -152,7 +152,7 @@ class TablePresets:
         return self._params.setdefault(row.name, changed.model_copy(update={"seeds": seeds}))
 
     def lines(self, row: TableRow) -> list[str]:
-        """Shell commands of a row, from the root."""
+        """Returns the shell commands of a row, from the root."""
         if row.command:
             return [row.command]
         lines = []
@@ -193,7 +193,7 @@ class TablePresets:
                 yield TableRow(f"{name}, {column}", table.id, row=row, changes=table_row.changes | more)
 
     def _main_line(self, name: str, printed: PaperRow) -> tuple[str | None, Settings]:
-        """Row of `algorithms` and changes of a printed row; no row where the main line is not trained."""
+        """Returns the row of `algorithms` and changes of a printed row; None if the main line is not trained."""
         entry = self.entries.tables.get(name, TableEntry(like=name))
         own = _entry(entry, printed)
         row, base = own.row, {}
@@ -218,13 +218,13 @@ class TablePresets:
 
 
 def in_study(study: str, changes: Mapping[str, Any], stages: Iterable[str]) -> str:
-    """Command that runs stages of a study in its folder."""
+    """Returns the command that runs stages of a study in its folder."""
     words = [*overrides(changes), *map(shlex.quote, stages)]
     return f"(cd stages/{study} && {' '.join(['dvc exp run', *words])})"
 
 
 def row_name(printed: PaperRow, table: PublishedTable) -> str:
-    """Method of a printed row, with the settings that tell it from other rows of its method."""
+    """Returns the method of a printed row, with the settings that distinguish it from the method's other rows."""
     same = [row for row in table.rows if row.method == printed.method]
     names = [
         name
@@ -235,16 +235,16 @@ def row_name(printed: PaperRow, table: PublishedTable) -> str:
 
 
 def _entry(table: TableEntry, printed: PaperRow) -> RowEntry:
-    """First entry that agrees with a printed row, or an empty one."""
+    """Returns the first entry that agrees with a printed row, or an empty entry."""
     return next((entry for entry in table.rows if agrees(printed, entry.theirs)), RowEntry(theirs={}))
 
 
 def _labels(printed: PaperRow) -> Iterator[str]:
-    """Names of a row that the study `algorithms` may have: its method, or the paper's own name of it."""
+    """Yields possible names of a row in the study `algorithms`: its method, and the paper's own name."""
     yield printed.method
     yield (printed.paper_name or "").replace("{", "").replace("}", "").replace(r"\rightarrow", "to")
 
 
-def study_of(root: Path, name: str) -> OwnStudy:
-    """A study at the papers' scale."""
+def load_study(root: Path, name: str) -> OwnStudy:
+    """Returns a study at the papers' scale."""
     return OwnStudy(root / "stages" / name / "params.yaml", SCALE)

@@ -76,8 +76,8 @@ def _numbers_by_draw(
 class _Matches:
     """Matches of faster-coco-eval in each picture for each category, of one seed and task.
 
-    It reads and writes the two private fields in which the package's evaluator for several processes
-    (utils/pytorch/coco_eval.py) merges pictures; the package has no public fields for the matches.
+    It reads and writes two private fields, since the package has no public fields for the matches. The package's
+    evaluator for several processes (utils/pytorch/coco_eval.py) merges pictures in the same fields.
     """
 
     def __init__(self, truth: Annotated, detections: Sequence[Detection], task: str) -> None:

@@ -73,7 +73,7 @@ class Anchors(AnchorGenerator):
 
 
 class Detector(nn.Module):
-    """Backbone, neck, proposals and heads. The backbone's modules are `levels`, everything else learns."""
+    """Backbone, neck, proposals and heads. The backbone's modules are `levels`; all other modules always learn."""
 
     def __init__(self, levels: Levels, params: DetectorParams, classes: int, points: int) -> None:
         """`classes`: without the background; `points`: keypoints of a person, 0 for none.

@@ -26,7 +26,7 @@ class Matches(NamedTuple):
 def eleven_points(truth: Annotated, detections: Sequence[Detection]) -> dict[str, float]:
     """AP at the thresholds 0.5 and 0.75, and `voc07_ap_percent`: the mean over 0.5, 0.55, ..., 0.95, Detectron2's AP.
 
-    VOC uses only the overlap of one half. The papers used Detectron2, which rounds boxes to tenths of a pixel and
+    VOC uses only the overlap of one half. The papers used Detectron2, which rounds boxes to tenths of a pixel. It
     compares recalls with numpy's 3 * 0.1 = 0.30000000000000004 (and 0.6, 0.7 alike). There 3 of 10 objects do not reach
     the recall of 0.3; here they do.
     """

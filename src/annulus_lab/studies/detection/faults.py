@@ -15,7 +15,7 @@ Refuse = Callable[[str, Any, str], InputError]  # for one entry: key, value and 
 Size = tuple[int, int]  # width and height of a picture
 
 # Pixels by which a box, polygon or point may leave its picture. COCO's boxes are rounded to hundredths, and some tools
-# count pixels from 1 where others count from 0. Detectron2 cuts every box to the picture.
+# count pixels from 1, others from 0. Detectron2 cuts every box to the picture.
 SLACK = 1
 LARGEST = 2**31  # coordinates and areas, in pixels
 INTEGERS = 2**63  # ids, which faster-coco-eval keeps in 64 bits

@@ -24,9 +24,9 @@ def fit(
 ) -> float:
     """Minimises the sum of `losses(step)`; returns the mean loss of the last tenth of the steps.
 
-    `params` are `scaled`. Detectors draw from torch's own generator. Each step seeds it anew, and it is restored at the
-    end: a run that resumes at step k has the draws of the whole run. Weights and biases decay, except those of batch
-    normalisation, as in Detectron2.
+    `params` are `scaled`. Detectors draw from torch's own generator. Each step seeds it anew, so a run that resumes at
+    step k has the draws of the whole run. `fit` restores the generator at the end. Weights and biases decay, except in
+    batch normalisation, as in Detectron2.
 
     Raises:
         InputError: when the loss is NaN or infinite.

@@ -12,13 +12,13 @@ from annulus_lab.studies.detection.detected import DetectorRuns, gain, names, pr
 from annulus_lab.studies.shared.outcomes import by_seed, with_interval
 from annulus_lab.studies.shared.study import Settings
 
-NUMBERS = ("ap", "resampled")  # of a run, that are kept
+NUMBERS = ("ap", "resampled")  # numbers of a run that its file keeps
 
 EncoderRuns = Mapping[str, DetectorRuns]  # of one encoder, by task
 
 
 def write_runs(path: Path, runs: EncoderRuns) -> None:
-    """Writes the runs of one encoder on each task: average precision, and that of each draw of the pictures."""
+    """Writes the runs of one encoder on each task: average precision on the pictures and on each draw of them."""
     kept = {
         task: {seed: {name: run[name] for name in NUMBERS} for seed, run in own.items()} for task, own in runs.items()
     }
@@ -26,7 +26,7 @@ def write_runs(path: Path, runs: EncoderRuns) -> None:
 
 
 def read_runs(path: Path) -> EncoderRuns:
-    """Reads what `write_runs` wrote.
+    """Reads a file of `write_runs`.
 
     Raises:
         InputError: when the file holds anything else.
@@ -42,7 +42,7 @@ def runs_of_encoders(folder: Path, encoders: Sequence[Settings]) -> dict[str, En
     """Runs of each encoder that has run, in the list's order.
 
     Raises:
-        InputError: when none has run, or an encoder has and its base has not.
+        InputError: when no encoder has run, or one has run without its base.
     """
     listed = [one["encoder"] for one in encoders]
     runs = {name: read_runs(file) for name in listed if (file := folder / f"{name}.json").exists()}

@@ -1,4 +1,4 @@
-"""Further encoders: the list in params.yaml, and where another study keeps them."""
+"""Further encoders: the list in params.yaml, and their folders in other studies."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ FORM = "transfer"
 
 @dataclass(frozen=True, kw_only=True)
 class FurtherEncoder(Section):
-    """A variant or an entry of `encoders` of a study of the form of `transfer`.
+    """Encoder of a study of the form `transfer`: one of its variants, or an entry of its `encoders`.
 
-    Its gains are gains over each of `bases`, others of the list.
+    `bases`: other encoders of the list; the encoder's gains are computed over each.
     """
 
     name: RowName
@@ -30,7 +30,7 @@ def further_settings(study: MainStudy, encoders: Sequence[FurtherEncoder]) -> li
     """Name, bases, algorithm, data set, study and seeds of each further encoder.
 
     Raises:
-        InputError: when the study does not have the encoder, or the list not a base; or two share a name.
+        InputError: when the study lacks the encoder, the list lacks a base, or two encoders share a name.
     """
     found: dict[str, Settings] = {}
     for place, one in enumerate(encoders):
@@ -71,7 +71,7 @@ def further_settings(study: MainStudy, encoders: Sequence[FurtherEncoder]) -> li
 
 
 def missing_encoders(encoders: Sequence[Settings]) -> list[str]:
-    """A sentence for each study without some of these encoders: how to train them."""
+    """Sentence for each study that lacks some of these encoders, with the command that trains them."""
     lacking: dict[str, list[str]] = {}
     for one in encoders:
         folder = Path("stages", one["study"], "data/encoders")

@@ -30,7 +30,7 @@ SUFFIX = {"png": "PNG", "jpg": "JPEG"}
 def write_scenes(root: Path, kind: str, params: SceneParams, seed: int) -> None:
     """Draws both splits and writes them under the root, in the layout of `splits.read_splits`.
 
-    Categories are the five outlines. LVIS has the outlines in five hues, from frequent to rare, and keypoints persons.
+    Categories are the five outlines. LVIS has them in five hues, from frequent to rare. Keypoints have persons.
 
     Raises:
         InputError: when the disk is full.

@@ -53,7 +53,7 @@ def aligned(
 ) -> Float[Tensor, "n c p p"]:
     """Computes torchvision's `roi_align` with `aligned`, `bins` a side, for rows of (image, box in pixels).
 
-    `scale`: places per pixel. An example at stride 4: in a map whose value is its column, two bins of a box from 8 to
+    `scale`: places per pixel. An example at stride 4: each value of the map is its column. Two bins of a box from 8 to
     40 pixels hold 3.5 and 7.5. The middles of the box's halves lie at 16 and 32 pixels: 4 and 8 places from the edge.
     """
     if maps.is_cuda or not maps.requires_grad or maps.shape[2] * maps.shape[3] > DENSE_PLACES:

@@ -54,7 +54,7 @@ def learnable(annotated: Annotated, outputs: str) -> list[Picture]:
     """Pictures for the training of a detector: with an object, or for keypoints with a labelled point.
 
     Raises:
-        InputError: when there is none.
+        InputError: when no picture is left.
     """
     pictures = [picture for picture in annotated.pictures if learnable_instances(picture, outputs)]
     if not pictures:

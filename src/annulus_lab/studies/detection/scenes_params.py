@@ -18,4 +18,4 @@ class SceneParams(Section):
     train: PictureCount
     val: PictureCount
     most_objects: Annotated[int, Ge(1), Le(20)]  # in one picture, which has 1 to this many, all numbers equally likely
-    format: Literal["png", "jpg"]  # PNG keeps every pixel; JPEG is what COCO and VOC have
+    format: Literal["png", "jpg"]  # PNG keeps every pixel; COCO and VOC have JPEG

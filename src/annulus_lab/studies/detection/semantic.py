@@ -57,9 +57,9 @@ def semantic(annotated: Annotated, side: int) -> ImageSet:
 def evaluate_segmentation(settings: Mapping[str, Any], key: tuple[str, int]) -> Mapping[str, Any]:
     """Trains a segmentation decoder on the maps of the encoder of (variant, seed); returns its results.
 
-    The results have the names of `detector_runs.evaluate_detector`: mean IoU and pixel accuracy, the same of resampled
-    pictures, the last loss, and the classes of the first test pictures. `settings` holds `segments`, the folder
-    `scenes` and the file `encoder`.
+    The results are mean IoU and pixel accuracy (`ap`), both on resampled pictures, the last loss, and the classes of
+    the first test pictures (`predicted`). The other names are the same as in `detector_runs.evaluate_detector`.
+    `settings` holds `segments`, the folder `scenes` and the file `encoder`.
     """
     (_, seed), device = key, pick_device()
     params = filled(SegmentsParams, settings["segments"])

@@ -28,9 +28,9 @@ def read_voc(root: Path, split: str, drop_empty: bool) -> Annotated:
     """Reads the images that root/ImageSets/Main/SPLIT.txt lists, numbered from 1 in its order.
 
     An image has the name of its XML file, as in VOC's devkit and in Detectron2; `<filename>` has its suffix. Categories
-    are numbered from 1, sorted by name. They are the files CLASS_SPLIT.txt beside it, or else the objects' names. A
-    file has the first and the last pixel of a box, counted from 1. A box here begins at the left edge of its first
-    pixel: x = xmin - 1 and width = xmax - xmin + 1.
+    are numbered from 1, sorted by name. Their names come from the files CLASS_SPLIT.txt beside it, or else from the
+    objects. A file has the first and the last pixel of a box, counted from 1. A box here begins at the left edge of its
+    first pixel: x = xmin - 1 and width = xmax - xmin + 1.
 
     Raises:
         InputError: when a file or an image has a fault, before any training.

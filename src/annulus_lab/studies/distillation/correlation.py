@@ -25,7 +25,7 @@ def correlations(scores: Float[Tensor, "n c"]) -> Float[Tensor, "c c"]:
 
 
 def difference(teacher: Float[Tensor, "n c"], student: Float[Tensor, "n c"]) -> Float[Tensor, "c c"]:
-    """Correlations of the teacher minus correlations of the student; 0 where both are equal.
+    """Correlations of the teacher minus correlations of the student; 0 for equal correlations.
 
     Source: Tian et al. 2020, arXiv:1910.10699, Figure 2.
     """

@@ -43,7 +43,7 @@ class ClassifierTask:
     def checkpoint(self, seed: int, device: torch.device) -> Checkpoint:
         """Checkpoint of a run; it keeps a finished run until `let_go` deletes it."""
         read = [self.images] if self.teacher is None else [self.images, self.teacher]
-        key = {  # another seed changes no run
+        key = {  # further seeds change no run
             "settings": {name: value for name, value in self.settings.items() if name != "seeds"},
             "seed": seed,
             "inputs": hash_files(*read),

@@ -1,4 +1,4 @@
-"""Bounds where the mutual information is known.
+"""Bounds on toys whose mutual information is known.
 
 Each module uses those above it:
 

@@ -44,7 +44,7 @@ def mlcpc_of_batch(t: int, m: int, alpha: float) -> float:
 def moments(batch_value: Callable[[int, int, float], float], m: int, alpha: float, p: float) -> Moments:
     """Mean and variance over batches of m pairs, each (1, 1) with probability p.
 
-    0.4774 nats for CPC at m = 3, alpha 1, p = 1/2.
+    The mean of CPC at m = 3, alpha 1, p = 1/2 is 0.4774 nats.
     """
     # As logarithms: from 1,030 pairs on a binomial coefficient exceeds floating point.
     log_counts = [math.lgamma(m + 1) - math.lgamma(t + 1) - math.lgamma(m - t + 1) for t in range(m + 1)]

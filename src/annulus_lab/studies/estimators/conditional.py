@@ -96,8 +96,8 @@ class Conditional:
         """Each run's estimate in nats with negatives from these shares: mean over all points and repeated draws.
 
         With `unseen`, each draw has as many new points in place of the training points. A bound holds in expectation
-        over unseen points, and one set of them has more noise than the critics' seeds.
-        In float64, since the estimates of collapsed critics are as small as the rounding of log K in float32.
+        over unseen points, and one set of them has more noise than the critics' seeds. Scores are in float64, since
+        the estimates of collapsed critics are as small as the rounding of log K in float32.
         """
         index, bound = torch.arange(self.params.points).expand(len(self.runs), -1), INFONCE
         nats = torch.zeros(self.params.draws, len(self.runs), dtype=torch.float64)
@@ -177,7 +177,7 @@ def rows(name: str, params: ConditionalParams, by_points: Mapping[str, Any]) -> 
             **_spread("", nats["own"][place]),
             "uniform_nats": digits(over_seeds(nats["uniform"][place]).mean),
             **_spread("uniform_", nats["uniform"][place]),
-            # It holds where the critic's own score ranks the points, not where a distance does.
+            # It holds only if the critic's own score ranks the points, and not a distance.
             "supremum_nats": "" if variant.score == "distance" else digits(supremum(SumOfGaussians.RHO, percent / 100)),
             **by_seed("estimate_nats", dict(zip(params.seeds, map(digits, nats["own"][place]), strict=True))),
             **by_seed("uniform_nats", dict(zip(params.seeds, map(digits, nats["uniform"][place]), strict=True))),

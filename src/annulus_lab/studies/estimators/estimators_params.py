@@ -75,7 +75,7 @@ class GaussiansParams(Section):
     outputs: Width
     temperature: Temperature | None  # null: the plain product of the two networks' outputs
     eqco_alpha: Positive
-    first_seeds: Steps  # how many of the study's seeds
+    first_seeds: Steps  # number of the study's seeds, from the first
     steps: Steps
     learning_rate: Rate
     evaluations: Steps  # batches after training
@@ -129,7 +129,7 @@ class StaircaseParams(Section):
     alphas: Annotated[list[Alpha], MinLen(1), Rule(each_once)]
     learning_rate: Rate
     points: Steps  # of the figure, per level
-    first_seeds: Steps  # how many of the study's seeds
+    first_seeds: Steps  # number of the study's seeds, from the first
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -150,8 +150,8 @@ class StaircaseParams(Section):
 class ConditionalVariant(Section):
     """Score and training of the toy's critics."""
 
-    # cosine: product of normalised embeddings, divided by the temperature. product: of plain embeddings.
-    # distance: product, but the embeddings' distance ranks the points (mutualinfo), not the score (ring).
+    # cosine: product of normalised embeddings, divided by the temperature. product: product of plain embeddings.
+    # distance: product, but the embeddings' distance (mutualinfo) ranks the points, not the score (ring).
     score: Literal["cosine", "product", "distance"]
     learning_rate: Rate
     warm_start: Fraction  # share of the epochs, from the first on, with negatives from all points
@@ -170,7 +170,7 @@ class ConditionalParams(Section):
     batch_size: Rows
     epochs: Steps
     negatives: Rows
-    # Of the points, closest first, that give negatives; 100: NCE.
+    # Percent of the points: the closest ones, which give negatives; 100: NCE.
     percents: Annotated[list[int], MinLen(1), Rule(each_once)]
     draws: Rows  # of negatives per point, and of unseen points, in the measurement after training
     variants: Annotated[dict[Name, ConditionalVariant], MinLen(1)]
@@ -198,9 +198,9 @@ class TheoremsParams(Section):
     queries: Rows
     repeats: Annotated[int, Ge(2), Le(10**6)]
     ball: Ball  # the negatives of CNCE
-    high: Ring  # a ring of close candidates, where the theorem's condition holds
-    low: Ring  # a ring of far ones, where it does not
-    lowest: Ring  # the farthest ones of all, for the counterexample
+    high: Ring  # ring of close candidates; the theorem's condition holds
+    low: Ring  # ring of far candidates; the condition does not hold
+    lowest: Ring  # ring of the farthest candidates, for the counterexample
 
     def __post_init__(self) -> None:
         super().__post_init__()

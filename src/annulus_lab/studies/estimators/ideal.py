@@ -1,4 +1,4 @@
-"""Every bound with the ideal critic, without training: what remains is the bound's own loss of information."""
+"""Every bound with the ideal critic, without training: each error is the bound's own loss of information."""
 
 import math
 from collections.abc import Callable

@@ -6,7 +6,7 @@ grounds           generated backgrounds of ten classes
 digit_images      digits and backgrounds: generated or read, packed, loaded
 digit_scenes      a digit on a background, drawn as pixels
 moving_digits     videos by their factors, and second views that share some of them
-digit_networks    the network of an image, and that of a video
+digit_networks    networks of images and of videos
 digit_tasks       factors to predict from a frame: digit, background, position
 digit_training    contrastive training on such views, and supervised training
 digit_readouts    read-outs of digit, background and position from a frozen network

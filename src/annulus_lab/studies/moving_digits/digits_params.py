@@ -32,7 +32,7 @@ class WorldParams(Section):
     canvas: DigitPixels
     digit: DigitPixels
     ground: DigitPixels  # of a background image; every frame has a crop of it as large as the canvas
-    speed: Annotated[float, Gt(0), Le(1)]  # of the canvas, a frame
+    speed: Annotated[float, Gt(0), Le(1)]  # share of the canvas per frame
     frames: Annotated[int, Ge(1), Le(1000)]  # the first view: a video's first frames
     target: Annotated[int, Ge(1), Le(1000)]  # the frame, counted from 1, whose factors the second view shares
     digits: str | None  # a folder with train/CLASS/* and test/CLASS/*; null: scikit-learn's digits

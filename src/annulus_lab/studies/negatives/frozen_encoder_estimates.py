@@ -20,7 +20,7 @@ from annulus_lab.studies.shared.outcomes import by_seed, with_interval
 def score(training: Training, queries: int, seed: int) -> tuple[Float[Tensor, "q n"], Int[Tensor, "q"]]:
     """Scores of one view of each of `queries` images with the whole memory bank, and each query's own column.
 
-    Encoder and temperature are those of the training.
+    The training gives encoder and temperature.
     """
     method, device = training.method.eval(), training.device
     self_index = class_balanced_rows(training.source.labels, min(queries, len(training.source)))

@@ -11,6 +11,6 @@ outcomes        results over seeds and as rows of tables
 information     shared information of two views, estimated with a run's encoder
 closeness       weight of the closest rows in the softmax of a run's encoder
 segments        segmentation of frozen features
-oracle_share    a row's share of what an oracle's negatives gain
+oracle_share    a row's share of the gain by an oracle's negatives
 papers          a table of runs beside the papers' numbers
 """

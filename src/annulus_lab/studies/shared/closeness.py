@@ -23,10 +23,10 @@ def closeness(training: Training, views: int, seed: int) -> dict[str, Number]:
 
     hard_weight_percent, hardest_weight_percent: softmax weight of the closest tenth and the closest hundredth of the
     other rows, at the method's temperature. Near 100, uniform negatives are hard ones.
-    closest_of_class_percent: share of the view's class among the ten closest other rows, where classes are known; a row
+    closest_of_class_percent: share of the view's class among the ten closest other rows, if classes are known; a row
     without a class counts as another class.
     own_rank_percent: median share of the other rows that are closer than the view's own row; 0 for the closest.
-    tolerance_cosine: mean similarity of two rows of one class, where classes are known.
+    tolerance_cosine: mean similarity of two rows of one class, if classes are known.
     With a split into two networks the views of each meet the rows of the other, and the numbers are means.
 
     Source: Wu et al. 2020, arXiv:2010.02037, Section 3 (a ring leaves out the closest rows); Wu et al. 2020,

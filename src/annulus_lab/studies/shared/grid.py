@@ -49,7 +49,7 @@ class PartsParams(StudyParams):
 
     parts: Annotated[dict[Name, GridPart], MinLen(1)]
     across: Name  # column of the metrics across which dvc.yaml plots the linear probe
-    closeness_views: Steps | None = None  # whose closest rows each run measures
+    closeness_views: Steps | None = None  # views whose closest rows each run measures
     held_out_pairs: Steps | None = None  # unseen images whose two views give the information estimate
 
 

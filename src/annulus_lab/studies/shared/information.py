@@ -32,9 +32,9 @@ def check_pairs(pairs: int, images: ImageSet) -> None:
 def held_out(training: Training, images: ImageSet, pairs: int, seed: int) -> dict[str, Number]:
     """I_NCE of two views of each of `pairs` images among `pairs`, and its ceiling, the log of their number; in nats.
 
-    The views are those of training. The critic is the method's temperature, without its memory or a learned critic.
-    With a split into two networks, each network's embedding of one view is scored with the other's embedding of the
-    other view, and the estimate is the mean.
+    Views are drawn as in training. The critic is the dot product over the method's temperature, without memory or
+    learned critic. With a split into two networks, each network's embedding of one view is scored with the other's
+    embedding of the other view. The estimate is then the mean.
 
     Source: Tian et al. 2020, arXiv:2005.10243, Eq. 3.2.
 

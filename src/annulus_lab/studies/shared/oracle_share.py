@@ -38,7 +38,7 @@ def share_of_gain(
 
 
 def _border(inside: Callable[[float], bool], within: float, beyond: float) -> float:
-    """The last share inside, between one that is and one that is not."""
+    """Last share inside the interval, by bisection between `within` (inside) and `beyond` (outside)."""
     for _ in range(HALVINGS):
         middle = (within + beyond) / 2
         within, beyond = (middle, beyond) if inside(middle) else (within, middle)
@@ -48,7 +48,7 @@ def _border(inside: Callable[[float], bool], within: float, beyond: float) -> fl
 def with_shares(
     table: Sequence[Mapping[str, Number]], tables: Mapping[str, Any], rows: StudyRows, oracle: str
 ) -> list[dict[str, Number]]:
-    """The lines of a comparison with the share of the gain of the row `oracle` over each line's base, in percent."""
+    """Lines of a comparison, each with its share of the gain of the row `oracle` over the line's base, in percent."""
     lines = []
     for line in table:
         methods = tables[line["table"]]["methods"]

@@ -39,8 +39,8 @@ class RowsParams(StudyParams):
     rows: Annotated[dict[RowName, Settings], MinLen(1)]
     tables: dict[str, PaperTable]
     pairs: dict[str, list[str]]
-    closeness_views: Steps | None = None  # whose closest rows each run measures
-    oracle: str | None = None  # row whose gain each row's gain is a share of
+    closeness_views: Steps | None = None  # views whose closest rows each run measures
+    oracle: str | None = None  # row whose gain is 100 percent in the shares of other rows
 
     def __post_init__(self) -> None:
         super().__post_init__()

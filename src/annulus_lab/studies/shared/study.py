@@ -111,7 +111,7 @@ class OwnStudy:
         """Section of a name (`staircases.joint`), with the scale's changes, as a checked model.
 
         Raises:
-            InputError: when there is no such section, or the model refuses a value.
+            InputError: when the section does not exist, or the model refuses a value.
         """
         section, scaled = self.content, self.params.scales[self.params.scale]
         for part in name.split("."):
@@ -128,7 +128,7 @@ class OwnStudy:
         """Keys and values of a name in one of the study's sections; `read` must have checked the file.
 
         Raises:
-            InputError: when there is no such name, with the nearest one.
+            InputError: when the name does not exist, with the nearest one.
         """
         rows = self.content[section]
         if name not in rows:
@@ -201,7 +201,7 @@ class MainStudy(OwnStudy):
         """Seeds of the study that the main line has.
 
         Raises:
-            InputError: when the main line has none of them.
+            InputError: when the main line and the study share no seed.
         """
         common = [seed for seed in self.params.seeds if seed in self.main.seeds]
         if not common:

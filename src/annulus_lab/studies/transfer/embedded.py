@@ -1,7 +1,7 @@
 """Targets without files: scikit-learn's digits, and generated images whose classes differ from the data set `shapes`.
 
-`textures` has eight patterns at any turn over the whole image, `outlines` five outlines in grey at any turn, and `hues`
-twelve hues of patches at any place and in any number. The bytes are the same on every machine.
+`textures` has eight patterns at any turn over the whole image. `outlines` has five outlines in grey at any turn. `hues`
+has twelve hues, in two to five discs. The bytes are the same on every machine.
 """
 
 from collections.abc import Callable, Mapping

@@ -36,7 +36,7 @@ def _tiles(views: Parts) -> tuple[UInt8[Tensor, "n 3 h w"], UInt8[Tensor, "n 3 h
 
 
 def _levels(view: Float[Tensor, "n c h w"]) -> UInt8[Tensor, "n c h w"]:
-    """Each channel from 0 to 255, between its quantiles over all images."""
+    """Scales each channel to 0 to 255, between its quantiles over all images."""
     flat = view.transpose(0, 1).flatten(1)
     low, high = flat.quantile(torch.tensor(QUANTILES), dim=1).view(2, 1, -1, 1, 1)
     return ((view - low) / (high - low).clamp_min(1e-6) * 255).clamp(0, 255).byte()

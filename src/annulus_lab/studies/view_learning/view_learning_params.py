@@ -13,7 +13,7 @@ OPPONENT_KEYS = [
     "datasets.${dataset}.view_size",
     "view_sets.${views}",
     "backbones.${backbone}",
-]  # `Seen`, by dvc.yaml's names
+]  # fields of `OpponentSettings`, by dvc.yaml's names
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from annulus.settings import Decay, Fraction, Rate, Section, Share, Steps
 class FitParams(Section):
     """SGD with momentum, and the augmentation of its images.
 
-    Song and Ermon train for 240 epochs at a learning rate of 0.1, divided by ten after 150, 180 and 210, with momentum
-    0.9 and weight decay 5e-4. The code of Tian et al. has 0.05, and 0.01 for MobileNetV2 and the ShuffleNets.
+    Song and Ermon train for 240 epochs with momentum 0.9 and weight decay 5e-4. Their learning rate is 0.1, divided by
+    ten after 150, 180 and 210 epochs. The code of Tian et al. has 0.05, and 0.01 for MobileNetV2 and the ShuffleNets.
 
     Source: Song and Ermon 2020, arXiv:2007.09852, Appendix C.3; Tian et al. 2020, arXiv:1910.10699, Section 4.
     """

@@ -1,6 +1,6 @@
 """Training loop of a classifier, with or without a teacher; a killed run resumes after its last epoch, bit for bit.
 
-Several processes share each batch: views, batch statistics and memories are those of the whole batch.
+Several processes share each batch: views, batch statistics and memories belong to the whole batch.
 """
 
 from dataclasses import dataclass
@@ -119,7 +119,7 @@ def check_images(classifier: Classifier, images: ImageSet, split: str) -> None:
     """Checks that this classifier can train or test on these images.
 
     Raises:
-        InputError: when there are no images, the number of classes differs, or the images differ in size.
+        InputError: when the set is empty, the number of classes differs, or the images differ in size.
     """
     if len(images) == 0:
         raise InputError(f"the {split} part holds 0 images; give at least one")
