@@ -33,7 +33,6 @@ WITHOUT_SEEDS = {
     "cifar10_negatives/curriculum-length.csv",
     "cifar10_view_learning/points.csv",
     "estimators/conditional.csv",
-    "estimators/gaussians.csv",
     "estimators/staircase-separable_levels.csv",
     "spirals/points.csv",
 }
