@@ -30,7 +30,6 @@ SHORTER = {  # a demo lacks their rows
 }  # fmt: skip
 # Written before files had the numbers of each seed. A stage that runs again writes them, and then its file leaves.
 WITHOUT_SEEDS = {
-    "cifar10_negatives/curriculum-length.csv",
     "cifar10_view_learning/points.csv",
     "estimators/conditional.csv",
     "estimators/staircase-separable_levels.csv",
