@@ -34,6 +34,7 @@ from annulus.files.images import UNLABELLED, load_images
 
 LIMITS = PrepareBudget(train_images=None, test_images=None, unlabelled_images=None)
 COLOUR = {"cat": 40, "dog": 90}
+HAS_FILTER = hasattr(tarfile, "data_filter")
 
 
 def picture(place: Path, red: int, green: int = 0) -> Path:
@@ -57,6 +58,16 @@ def here(tmp_path, monkeypatch) -> Path:
 
 
 def prepare_photos(root: Path, store: str = "memory", seed: int = 0, **changes):
+    """Prepares the images. Skips the test if they are in a tar and this Python cannot unpack it safely."""
+    try:
+        return prepare(root, store, seed, **changes)
+    except InputError as error:
+        if HAS_FILTER or "cannot keep a tar within its folder" not in str(error):
+            raise
+        pytest.skip("tarfile has no data filter before Python 3.11.4")
+
+
+def prepare(root: Path, store: str = "memory", seed: int = 0, **changes):
     sizes = {"image_size": 8, "view_size": 8, "validation_fraction": 0.2, "test_fraction": 0.3, "classes": "top"}
     params = PhotosSettings(root=str(root), store=store, **sizes | changes)
     with packing("photos", params) as shards:
@@ -592,9 +603,9 @@ def test_an_archive_writes_nothing_outside_of_its_folder(here, kind):
 
 def test_a_python_whose_tarfile_has_no_filter_is_named_with_the_way_out(here, monkeypatch):
     tar(here / "own.tar", named_files(here, "{kind}/{number}.png"))
-    monkeypatch.delattr(tarfile, "data_filter")
+    monkeypatch.delattr(tarfile, "data_filter", raising=False)
     with pytest.raises(InputError, match=r"cannot keep a tar within its folder; unpack .*own.tar and give its folder"):
-        prepare_photos(here / "own.tar")
+        prepare(here / "own.tar")
 
 
 def test_an_archive_that_would_fill_the_disk_is_refused(here, monkeypatch):

@@ -51,7 +51,7 @@ def test_bgr_is_rgb_from_its_end_and_trains():
 
 BACKBONE = {
     "params.yaml": ">>>  alexnet: {architecture\n  flat: {architecture: flat, stem: cifar}",
-    "src/annulus/encoders/convnets.py": '''>>># Architectures of params.yaml
+    "src/annulus/encoders/convnets.py": '''>>># Builders of architectures in params.yaml
 def build_flat(planes: int, stem: str) -> tuple[nn.Module, int]:
     """One convolution."""
     return nn.Conv2d(planes, 16, 3, padding=1), 16
