@@ -33,7 +33,6 @@ WITHOUT_SEEDS = {
     "cifar10_view_learning/points.csv",
     "estimators/conditional.csv",
     "estimators/staircase-separable_levels.csv",
-    "spirals/points.csv",
 }
 TWO_SETS = {"mutualinfo.temperature-of-dataset"}  # a claim about several data sets
 
