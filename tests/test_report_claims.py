@@ -32,7 +32,6 @@ SHORTER = {  # a demo lacks their rows
 WITHOUT_SEEDS = {
     "cifar10_view_learning/points.csv",
     "estimators/conditional.csv",
-    "estimators/staircase-separable_levels.csv",
 }
 TWO_SETS = {"mutualinfo.temperature-of-dataset"}  # a claim about several data sets
 
