@@ -64,7 +64,7 @@ def prepare_photos(root: Path, store: str = "memory", seed: int = 0, **changes):
     except InputError as error:
         if HAS_FILTER or "cannot keep a tar within its folder" not in str(error):
             raise
-        pytest.skip("tarfile has no data filter before Python 3.11.4")
+        pytest.skip("Python before 3.11.4")
 
 
 def prepare(root: Path, store: str = "memory", seed: int = 0, **changes):

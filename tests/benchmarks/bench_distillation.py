@@ -52,11 +52,10 @@ class Operators(TorchDispatchMode):
 
 
 def student_step(pair: Mapping[str, Any], device: torch.device) -> Callable[[], None]:
-    labels = torch.arange(IMAGES) % CLASSES
     student, teacher = (build_classifier(pair[role], CLASSES, 0).to(device) for role in ("student", "teacher"))
     params = filled(ContrastParams, CRD["contrast"])
     memories = ContrastiveDistillation(
-        (student.width, teacher.width), labels.to(device), params, build_contrast(params), 0, batches(FIT)
+        (student.width, teacher.width), class_numbers().to(device), params, build_contrast(params), 0, batches(FIT)
     )
     objective = Distillation(student, teacher, filled(WeightParams, CRD["weights"]), memories)
     return build_step(student, objective, FIT, device)
@@ -71,11 +70,15 @@ def build_step(
     classifier: Classifier, objective: Objective, fit: FitParams, device: torch.device
 ) -> Callable[[], None]:
     run = _Run(classifier, objective, random_images(IMAGES, SIZE), fit, 0, device)
-    run.labels = torch.arange(IMAGES) % CLASSES
+    run.labels = class_numbers()
     rows = torch.randperm(IMAGES, generator=torch.Generator().manual_seed(0))[: fit.batch_size]
     views = torch.rand(len(rows), 3, SIZE, SIZE, device=device)
     classifier.train()
     return lambda: run._step(rows, views)
+
+
+def class_numbers() -> torch.Tensor:
+    return torch.arange(IMAGES) % CLASSES
 
 
 def batches(fit: FitParams) -> int:

@@ -74,7 +74,7 @@ class TableSection:
     table: Table
     setting: str
     verdicts: list[Verdict]
-    empty: Empty | None  # the reason if there is no number of ours
+    empty: Empty | None  # reason for a missing number of ours
     claims: list[str]  # its claims by verdict
     commands: Commands | None  # at the papers' scale; None if the parameters cannot be read
 
