@@ -58,8 +58,8 @@ def evaluate_segmentation(settings: Mapping[str, Any], key: tuple[str, int]) -> 
     """Trains a segmentation decoder on the maps of the encoder of (variant, seed); returns its results.
 
     The results are mean IoU and pixel accuracy (`ap`), the same numbers on resampled pictures, the last loss, and the
-    classes of the first test pictures (`predicted`). The other names are the same as in `detector_runs.evaluate_detector`.
-    `settings` holds `segments`, the folder `scenes` and the file `encoder`.
+    classes of the first test pictures (`predicted`). The other names are the same as in
+    `detector_runs.evaluate_detector`. `settings` holds `segments`, the folder `scenes` and the file `encoder`.
     """
     (_, seed), device = key, pick_device()
     params = filled(SegmentsParams, settings["segments"])
