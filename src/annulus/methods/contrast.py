@@ -144,22 +144,7 @@ class Contrast(DrawingOnDevice):
         Raises:
             InputError: without a positive; for progress outside [0, 1]; for input that sampler or bound reject.
         """
-        for name, given in (("index", index), ("self_index", self_index), ("positive", positive)):
-            if not isinstance(given, Tensor) and (given is not None or name == "index"):
-                raise InputError(f"{name} is a {type(given).__name__}; give a tensor")
-        if index.dtype not in (torch.int32, torch.int64) or index.ndim != 1:
-            raise InputError(f"index is {index.dtype} of {index.ndim} axes; give whole numbers, one for each query")
-        if not isinstance(scores, Tensor | Scores):
-            raise InputError(f"scores are a {type(scores).__name__}; give a tensor, a row per query")
-        if not isinstance(progress, Progress):
-            raise InputError(f"progress is a {type(progress).__name__}; give annulus.Progress(training, annealing)")
-        check_value("training (the share that is done)", progress.training, Done)
-        if positive is not None and positive.shape != index.shape:
-            raise InputError(
-                f"positive of shape {tuple(positive.shape)}: give a score for each of {len(index)} queries"
-            )
-        if positive is None and getattr(self_index, "ndim", None) != 1:
-            raise InputError("no positive: give `positive`, its score, or `self_index`, the column of the query's row")
+        _check_inputs(scores, index, progress, self_index, positive)
         self._check_clusters()
         scores = StoredScores(scores) if isinstance(scores, Tensor) else scores
         if progress.temperature != 1:
@@ -168,25 +153,16 @@ class Contrast(DrawingOnDevice):
         sampler, random = self.config.sampler, Shared(self.generator, self.views)
         blind = self.config.neighbours is None and sampler.uses_all_columns(progress.annealing)
         similarity = scores.unread if blind else scores.table
-        negatives = sampler.draw(
-            similarity,
-            self_index,
-            self.config.negatives,
-            random,
-            progress.annealing,
-            self._clusters("clusters", index, column_images, similarity.shape),
-        )
+        clusters = self._clusters("clusters", index, column_images, similarity.shape)
+        negatives = sampler.draw(similarity, self_index, self.config.negatives, random, progress.annealing, clusters)
         synthetic = sampler.synthetic(scores, self_index, random, progress.annealing)
-        replaces = isinstance(self.config.neighbours, NearestRow)
-        near = self._of_own_rows(scores, self_index, positive) if replaces else similarity
-        neighbours = self._neighbours(near, index, self_index, column_images, progress.training)
-        if neighbours is not None and not replaces and not self._had_neighbours:
-            self._had_neighbours = True
-            self._check_rank(similarity, similarity.gather(1, self_index[:, None]) if positive is None else positive)
+        neighbours = self._neighbours(scores, index, self_index, positive, column_images, progress.training)
+
         among = self.bound.neighbours == "among negatives"
-        own = [Selection(self_index[:, None])] if positive is None and not (replaces and neighbours) else []
-        beside = [] if neighbours is None or among else [neighbours]
-        *positives, drawn = gather(scores, *own, *beside, negatives)
+        selected = [] if neighbours is None or among else [neighbours]
+        if positive is None and (neighbours is None or not self._replaces_positive):
+            selected.insert(0, Selection(self_index[:, None]))
+        *positives, drawn = gather(scores, *selected, negatives)
         if blind:
             check_numbers(drawn)
         if positive is not None:
@@ -194,37 +170,42 @@ class Contrast(DrawingOnDevice):
         if among:
             positives.append(drawn.masked_fill(~_shared(negatives, neighbours, similarity), -torch.inf))
         candidates = positives[0] if len(positives) == 1 else torch.cat(positives, dim=1)
-        in_denominator = among or self.config.neighbours is None or self.config.neighbours.in_denominator
         counts = negatives.counts(similarity)
         if synthetic is not None:
             drawn, counts = torch.cat([drawn, synthetic], dim=1), counts + synthetic.shape[1]
+        in_denominator = among or self.config.neighbours is None or self.config.neighbours.in_denominator
         return self.bound.estimate(candidates, drawn, progress.training, counts, lambda: scores.table, in_denominator)
 
-    def _of_own_rows(
-        self, scores: Scores, self_index: SelfIndex, positive: Float[Tensor, "b"] | None
-    ) -> Float[Tensor, "b n"]:
-        """Scores of each query's own row with all rows.
-
-        Raises:
-            InputError: if the positive is not a row of the memory.
-        """
-        if positive is not None:
-            raise InputError("neighbours: nearest replace the row of an image, and here a key is the positive; take IR")
-        return scores.between(self_index)
+    @property
+    def _replaces_positive(self) -> bool:
+        return isinstance(self.config.neighbours, NearestRow)
 
     def _neighbours(
         self,
-        scores: Float[Tensor, "b n"],
+        scores: Scores,
         index: Int[Tensor, "b"],
         self_index: SelfIndex,
+        positive: Float[Tensor, "b"] | None,
         column_images: ColumnImages,
         training: float,
     ) -> Selection | None:
-        """Further positives, or None when there are none yet."""
+        """Further positives, or the row that replaces the positive; None when there are none yet.
+
+        Raises:
+            InputError: if the positive is to be replaced, and is not a row of the memory.
+        """
         if self.config.neighbours is None:
             return None
-        clusters = self._clusters("neighbour_clusters", index, column_images, scores.shape)
-        return self.config.neighbours.find(scores, self_index, training, clusters)
+        if self._replaces_positive and positive is not None:
+            raise InputError("neighbours: nearest replace the row of an image, and here a key is the positive; take IR")
+        # A row that replaces the positive is close to the query's own row; other neighbours are close to the query.
+        similarity = scores.between(self_index) if self._replaces_positive else scores.table
+        clusters = self._clusters("neighbour_clusters", index, column_images, similarity.shape)
+        neighbours = self.config.neighbours.find(similarity, self_index, training, clusters)
+        if neighbours is not None and not self._replaces_positive and not self._had_neighbours:
+            self._had_neighbours = True
+            self._check_rank(similarity, similarity.gather(1, self_index[:, None]) if positive is None else positive)
+        return neighbours
 
     def _check_clusters(self) -> None:
         """Checks that the images are in clusters, if clusters are needed.
@@ -295,6 +276,34 @@ class Contrast(DrawingOnDevice):
             ("clusters", sampler.clustering),
             ("neighbour_clusters", None if neighbours is None else neighbours.clustering),
         ]
+
+
+def _check_inputs(
+    scores: Float[Tensor, "b n"] | Scores,
+    index: Int[Tensor, "b"],
+    progress: Progress,
+    self_index: SelfIndex,
+    positive: Float[Tensor, "b"] | None,
+) -> None:
+    """Checks types and shapes of what a contrast gets.
+
+    Raises:
+        InputError: for a wrong type or shape, without a positive, and for progress outside [0, 1].
+    """
+    for name, given in (("index", index), ("self_index", self_index), ("positive", positive)):
+        if not isinstance(given, Tensor) and (given is not None or name == "index"):
+            raise InputError(f"{name} is a {type(given).__name__}; give a tensor")
+    if index.dtype not in (torch.int32, torch.int64) or index.ndim != 1:
+        raise InputError(f"index is {index.dtype} of {index.ndim} axes; give whole numbers, one for each query")
+    if not isinstance(scores, Tensor | Scores):
+        raise InputError(f"scores are a {type(scores).__name__}; give a tensor, a row per query")
+    if not isinstance(progress, Progress):
+        raise InputError(f"progress is a {type(progress).__name__}; give annulus.Progress(training, annealing)")
+    check_value("training (the share that is done)", progress.training, Done)
+    if positive is not None and positive.shape != index.shape:
+        raise InputError(f"positive of shape {tuple(positive.shape)}: give a score for each of {len(index)} queries")
+    if positive is None and getattr(self_index, "ndim", None) != 1:
+        raise InputError("no positive: give `positive`, its score, or `self_index`, the column of the query's row")
 
 
 def _shared(negatives: Selection, neighbours: Selection | None, scores: Float[Tensor, "b n"]) -> Bool[Tensor, "b k"]:
