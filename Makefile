@@ -60,7 +60,7 @@ compare: $(READY)  ## two variants, number by number: make compare BASE=main [HE
 runs: $(READY)  ## the workspace, HEAD and the experiments side by side: what differs, headline numbers
 	@$(RUN) PYTHONPATH=src python -m annulus runs $(ARGS)
 
-restore: $(READY)  ## after a killed dvc exp run: parameters, locks and metrics as committed; the rest stays as it is
+restore: $(READY)  ## after a dvc exp run, also a killed one: parameters, locks and metrics as committed; the rest stays as it is
 	@$(RUN) PYTHONPATH=src python -m annulus restore
 
 remote: $(READY)  ## set where push and pull store the data of the main line and of all studies: make remote URL=/data/annulus

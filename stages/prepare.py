@@ -26,7 +26,9 @@ def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
         prepared = prepare_images(params["dataset"], dataset, scale, params["seeds"][0], shards)
         metrics = prepared.metrics()
         if shared := metrics["test_images_also_in_train"]:
-            log.warning("%d test images are also training images, pixel by pixel; accuracies will be too high", shared)
+            log.warning(
+                "WARNING: %d test images are also training images, pixel by pixel; accuracies will be too high", shared
+            )
         save_prepared(paths.images, prepared)
         written = stack.pop_all().close  # deletes the shards of a packed set after all files are written
     write_text(paths.split, json.dumps(prepared.split, indent=1) + "\n")

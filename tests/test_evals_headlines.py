@@ -23,6 +23,15 @@ def test_an_accuracy_s_interval_holds_the_test_images_and_is_in_percent():
     assert number.interval().half == pytest.approx(1.96 * 100 * (0.6 * 0.4 / 2000) ** 0.5, rel=0.5)
 
 
+def test_all_right_on_few_images_is_not_certain():
+    """Nine images, each right with every seed: Laplace's share is 10/11, and its interval has 8 degrees of freedom."""
+    number = HeadlineNumber(dict.fromkeys(range(5), 100.0), {seed: np.ones(9, bool) for seed in range(5)})
+    half = stats.t.ppf(0.975, 8) * 100 * (10 / 11 * 1 / 11 / 9) ** 0.5
+    assert (number.interval().mean, number.interval().half) == (100.0, pytest.approx(half))
+    wrong = HeadlineNumber({0: 0.0, 1: 0.0}, {seed: np.zeros(9, bool) for seed in range(2)})
+    assert wrong.interval().half == pytest.approx(half)
+
+
 def test_the_same_runs_do_not_differ_and_a_changed_run_differs_by_what_changed():
     base = accuracy(0.6, range(3))
     same, paired = base.minus(accuracy(0.6, range(2, -1, -1)), same_images=True)

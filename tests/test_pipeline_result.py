@@ -46,9 +46,10 @@ def test_the_run_that_is_offered_has_another_sampler(chosen, offered):
     assert f"\ndvc exp run -S sampler={offered}\n" in result_text(PARAMS | {"sampler": chosen}, [KNN])
 
 
-def test_in_an_experiment_the_base_of_the_comparison_is_the_experiment(monkeypatch):
+def test_an_experiment_is_compared_with_head_and_the_next_one_with_the_experiment(monkeypatch):
     monkeypatch.setenv("DVC_EXP_NAME", "noisy-coho")
-    assert result_text(PARAMS, [KNN]).endswith("\nmake compare BASE=noisy-coho")
+    commands = ["make compare BASE=HEAD", "dvc exp run -S sampler=cave", "make compare BASE=noisy-coho"]
+    assert result_text(PARAMS, [KNN]).splitlines()[-3:] == commands
 
 
 def test_pictures_are_named_where_no_image_has_a_class():

@@ -112,6 +112,7 @@ def test_stages_say_whose_numbers_are_here_and_the_experiment_is_that_of_these(t
     write_record(tmp_path, "knn", 175.0, ["metrics/main/knn.json"], "lossy-gong")
     write_record(tmp_path, "linear", 100.0, ["metrics/main/linear.json"], "another")
     write_record(tmp_path, "embed", 300.0)
+    write_record(tmp_path, "summary", 500.0, ["metrics/summary.csv"], "lossy-gong")
     write_record(tmp_path, "study:table", 400.0, ["metrics/main/prepare.json"], "of-a-study")
     (tmp_path / "metrics/main/linear.json").write_text("{}")
     head = report_root.first_commit(tmp_path)
@@ -120,13 +121,13 @@ def test_stages_say_whose_numbers_are_here_and_the_experiment_is_that_of_these(t
         subprocess.run(["git", "update-ref", f"refs/exps/{head[:2]}/{head[2:]}/{name}", head], cwd=tmp_path, check=True)
     about = context(tmp_path, NOW)
     assert about.experiment == "lossy-gong"
-    linear, knn, embed, _ = about.stages
+    linear, knn, embed, *_ = about.stages
     assert (linear.stage, linear.numbers, linear.experiment) == ("linear", OTHER_NUMBERS, "another")
     assert (knn.stage, knn.numbers, knn.machine) == ("knn", "of this run", "AMD EPYC, 2 cores")
     assert (embed.stage, embed.numbers) == ("embed", "it writes no metrics")
     assert knn.end == "1970-01-01 00:03 UTC"
-    (tmp_path / "metrics/main/knn.json").write_text("{}")
-    assert context(tmp_path, NOW).experiment is None
+    (tmp_path / "metrics/summary.csv").write_text("")
+    assert context(tmp_path, NOW).experiment is None, "put back: only data/ is of the experiment"
     monkeypatch.setenv("DVC_EXP_NAME", "queued-one")
     assert context(tmp_path, NOW).experiment == "queued-one"
 

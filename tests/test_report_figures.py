@@ -122,7 +122,7 @@ def test_gains_have_intervals_verdicts_and_the_papers_gain(metrics):
     assert list(compared_rows(rows)) == ["ring.table1a", "none"], "the papers' tables first"
     for_all = verdict_summary([row | {"here_percent": float(i), "seeds": 5} for i in range(40)])
     assert "By chance alone 2 would be called better or worse on average, and 5 or more in one table of ten" in for_all
-    assert "0 survive Holm's correction for all 40" in for_all
+    assert "Holm's correction for all 40 leaves 0 better and 0 worse" in for_all
     for table, methods, gains_here, halves, labels in (
         ("ring.table1a", ["MoCoRing"], [0.7], [0.5], ["the paper", "here, significant"]),
         ("none", ["SimCLR", "SiMo"], [-3.0, -3.0], [4.0, 0.0], ["here, within noise"]),
@@ -169,7 +169,7 @@ def test_a_row_in_two_tables_counts_once_and_rows_of_other_runs_and_one_seed_do_
     base = row | {"method": "IR", "verdict": "base", "here_percent": 43.4, "here_gain_percent": 0.0}
     rows = [base, row, row | {"table": "b"}, row | {"method": "RING", "here_knn_percent": 40.9, "bound_nats": 0.5}]
     assert verdict_summary(rows).startswith("Of 2 differences 2 are better")
-    assert "2 survive Holm's correction for all 2" in verdict_summary(rows)
+    assert "Holm's correction for all 2 leaves 2 better and 0 worse" in verdict_summary(rows)
     assert surviving_keys(rows) == {run_key(row), run_key(rows[-1])}
     assert surviving_keys([one | {"here_gain_interval_percent": 0.5} for one in rows]) == set(), (
         "0.6 +- 0.5 alone stands"

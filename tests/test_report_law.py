@@ -115,8 +115,9 @@ def test_later_losses_stand_beside_infonce_of_their_temperature():
 
 def test_the_sentence_tells_rings_at_low_temperatures_from_the_others():
     assert finding(*IR) == (
-        "Rings against uniform negatives, by kNN: at temperatures from 0.2, -0.5 to +1.0 points (2 better, of 2); "
-        "at temperatures below 0.2, +0.0 to +0.0 points (none told from noise, of 2)"
+        "Rings of IR and MoCo against uniform negatives, by kNN: at temperatures from 0.2, -0.5 to +1.0 points "
+        "(2 better, of 2); "
+        "at temperatures below 0.2, +0.0 to +0.0 points (all within noise, of 2)"
     )
 
 

@@ -126,7 +126,7 @@ def test_the_page_begins_with_a_sentence_of_size_interval_seeds_and_images_and_i
     assert page.index(f"<h1>{unbroken}") < page.index("<svg") < page.index('<section id="real">')
     assert report.real.finding == "On CIFAR-10 MoCoRing gains 0.70 ± 0.50 points against its base"
     assert report.generated.verdict_summary.startswith(
-        "Of 1 differences 1 are better, 0 worse and 0 within noise. 1 survive Holm"
+        "Of 1 differences 1 are better, 0 worse and 0 within noise. Holm"
     )
     ((where, title),) = [(figure.where, figure.plot.title) for figure in report.generated.figures]
     assert (where, title) == ("ring, Table 1(a)", "Linear probe, gain over its base")

@@ -15,6 +15,7 @@ from annulus.bounds.alpha import CPC, MLCPC, mlcpc_lower_alpha
 from annulus.bounds.binary_nce import BinaryNCE
 from annulus.bounds.infonce import InfoNCE
 from annulus.bounds.la import LocalAggregation
+from annulus.bounds.supcon import SupCon
 from annulus.device.rng import Drawing
 from annulus.encoders.encoder import Encoder, SplitEncoder
 from annulus.errors import InputError
@@ -224,6 +225,8 @@ def test_what_a_choice_loses_is_said_in_a_sentence_each():
         ({"bound": mlcpc(1.0, 1.0, eqco_alpha=1000.0)}, [joint + " 2.05 nats"]),
         ({"bound": InfoNCE(eqco_alpha=26.0)}, [margin + " = 1.1 nats"]),
         ({"bound": LocalAggregation(), "neighbours": CLOSE, "sampler": RING}, [far]),
+        ({"bound": LocalAggregation()}, ["is InfoNCE; add neighbours, in params.yaml neighbours: k"]),
+        ({"bound": SupCon(mean="inside")}, ["is InfoNCE; add neighbours, in params.yaml neighbours: class"]),
         ({"negatives": 101}, ["101 negatives of a query are drawn, with replacement, from a memory of 100 other rows"]),
         ({"bound": InfoNCE(eqco_alpha=101.0), "negatives": "all"}, ["more than the 100 negatives"]),
         (
@@ -249,7 +252,6 @@ def test_what_a_choice_loses_is_said_in_a_sentence_each():
         {"bound": CPC(alpha=12.0, eqco_alpha=64.0)},
         {"bound": mlcpc(12.0, 1.0, eqco_alpha=8.0)},
         {"bound": BinaryNCE(normaliser="constant", constant=2.25, rate=0.9)},
-        {"bound": LocalAggregation(), "sampler": RING},
         {"bound": LocalAggregation(), "neighbours": replace(CLOSE, in_denominator=False)},
         {"negatives": 100},
         {"bound": LocalAggregation(), "sampler": Ball(0.5), "neighbours": CLOSE},
@@ -268,12 +270,13 @@ def logged_warnings(changes, caplog):
 
 def test_building_a_run_warns_of_what_its_choices_lose_once_and_of_params_yaml_s_nothing(caplog):
     [warning] = logged_warnings({"neighbours": "s"}, caplog)
-    assert warning.startswith("in_denominator False of the neighbours is the papers' formula, whose loss is no bound")
+    assert warning.startswith("WARNING: in_denominator False of the neighbours is the papers' formula, whose")
     assert [logged_warnings({"method": method}, caplog) for method in METHODS] == [[]] * len(METHODS)
     [warning] = logged_warnings(
         {"datasets.shapes.view_size": 96, "datasets.shapes.image_size": 96, "backbone": "convnet"}, caplog
     )
-    assert warning == "backbone convnet is for images of some twenty pixels, and here they have 96; take resnet18"
+    sentence = "backbone convnet is for images of some twenty pixels, and here they have 96; take resnet18"
+    assert warning == f"WARNING: {sentence}"
 
 
 @pytest.mark.parametrize(("method", "negatives", "queries"), [("moco", 32, 16), ("simclr", 30, 32), ("simo", 15, 16)])

@@ -8,7 +8,7 @@ COMMANDS = {
     "look": ("annulus.look", "own images before any training: counts, sizes, duplicates, a sheet of views"),
     "export": ("annulus.export.command", "an encoder for the Hugging Face Hub, transformers, timm and others"),
     "check-gpu": ("annulus.gpu.check", "what of the library is right and fast on this machine's GPU"),
-    "completion": ("annulus.completion", "a script that completes commands and options in bash, zsh or tcsh"),
+    "completion": ("annulus.completion", "a script that completes commands and options in bash, zsh, fish and others"),
 }
 # Commands of the laboratory, which stands beside the library in a checkout.
 LABORATORY = ("report", "compare", "sweep", "presets", "preset", "picture", "runs", "curve", "restore")

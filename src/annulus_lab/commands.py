@@ -14,6 +14,6 @@ COMMANDS = {
     "curve": ("annulus_lab.compare.curve", "the learning curve of the last run in the terminal"),
     "restore": (
         "annulus_lab.pipeline.restore",
-        "after a killed `dvc exp run`: parameters, locks, metrics as committed",
+        "after a `dvc exp run`, also a killed one: parameters, locks, metrics as committed",
     ),
 }

@@ -61,7 +61,8 @@ def open_folder(root: Path, image_size: int) -> dict[str, Source]:
         if (fault := _no_folder(folder)) is not None:
             raise InputError(
                 f"datasets.folder.root: {folder} {fault}; {root} needs {LAYOUT}. "
-                "Put images there, name another root in params.yaml, or take `dataset: photos`, which needs no splits"
+                "Put images there, name another root in params.yaml, or take another dataset: `photos` needs no "
+                "splits, `cifar10` is downloaded"
             )
     unused = [entry.name for entry in entries(root) if is_folder(entry) and entry.name not in READ_FOLDERS]
     if unused:

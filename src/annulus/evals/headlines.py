@@ -54,7 +54,10 @@ class HeadlineNumber(NamedTuple):
         """The mean and its interval over seeds; for an accuracy over test images too."""
         if self.right is None:
             return _over_seeds(list(self.values.values()), self._image_parts())
-        return over_seeds_and_images(np.stack(list(self.right.values()))).times(100)
+        table = np.stack(list(self.right.values()))
+        if table.all() or not table.any():  # few images; the variance of the bits is 0
+            return _over_seeds(list(self.values.values()), [_binomial(float(table.mean()), table.shape[1])])
+        return over_seeds_and_images(table).times(100)
 
     def pick(self, seeds: Sequence[int]) -> "HeadlineNumber":
         """The number of these seeds alone."""
@@ -87,9 +90,13 @@ class HeadlineNumber(NamedTuple):
         """Variance of a share's mean by its number of images, in percent squared; empty for other numbers."""
         if self.images is None:
             return []
-        share, count = sum(self.values.values()) / len(self.values) / 100, self.images * len(self.values)
-        likely = (share * count + 1) / (count + 2)  # by Laplace's rule: none or all of few images is not certain
-        return [(100**2 * likely * (1 - likely) / count, count - 1)]
+        return [_binomial(sum(self.values.values()) / len(self.values) / 100, self.images * len(self.values))]
+
+
+def _binomial(share: float, count: int) -> tuple[float, int]:
+    """Variance of a share of this number of images in percent squared, and its degrees of freedom."""
+    likely = (share * count + 1) / (count + 2)  # by Laplace's rule: none or all of few images is not certain
+    return 100**2 * likely * (1 - likely) / count, count - 1
 
 
 def _over_seeds(values: Sequence[float], image_parts: Parts) -> Interval:

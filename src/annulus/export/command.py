@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None, about: Callable[[Path, str], About] 
     parser = argparse.ArgumentParser(
         prog="annulus export", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("encoder", type=Path, help="such as data/main/encoders/0.safetensors, its JSON beside it")
+    parser.add_argument("encoder", type=Path, help="such as data/main/encoders/50.safetensors, its JSON beside it")
     parser.add_argument("--to", choices=ENDINGS, required=True, dest="library")
     parser.add_argument("out", type=Path, nargs="?", help="file or folder to write (default: beside the encoder)")
     parser.add_argument("--license", default="", help="hub: the licence of the weights, such as mit")

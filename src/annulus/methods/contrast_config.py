@@ -93,7 +93,7 @@ class ContrastConfig:
         `columns`: columns of the memory that may be negatives. `queries`: queries of a batch.
         """
         first, last = rank_limits(*self.sampler.shares, columns)
-        warnings = [self._repeat_warning(columns)]
+        warnings = [self._repeat_warning(columns), self._infonce_warning()]
         if self.neighbours is not None:
             warnings += [self.neighbours.warning, self._aggregation_warning(), self._denominator_warning()]
         warnings += self.bound.warnings(last - first if self.negatives == "all" else self.negatives, queries)
@@ -105,6 +105,15 @@ class ContrastConfig:
         return (
             f"{self.negatives} negatives of a query are drawn, with replacement, "
             f"from a memory of {columns} other rows, so that rows repeat; lower negatives, or take a larger memory"
+        )
+
+    def _infonce_warning(self) -> str | None:
+        name = type(self.bound).__name__
+        if self.neighbours is not None or self.bound.neighbours not in ("candidates", "among negatives"):
+            return None
+        return (
+            f"{name} without neighbours has one positive, and is InfoNCE; add neighbours, in params.yaml "
+            f"neighbours: {'class' if self.bound.neighbours == 'candidates' else 'k'}"
         )
 
     def _denominator_warning(self) -> str | None:

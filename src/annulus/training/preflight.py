@@ -44,10 +44,10 @@ def check_run(
         "or take a smaller backbone",
     )
     for warning in contrast.warnings_for(run.columns(len(images)), run.queries):
-        log.warning("%s", warning)
+        log.warning("WARNING: %s", warning)
     if run.backbone.architecture == "convnet" and run.view_size > CONVNET_PIXELS:
         log.warning(
-            "backbone convnet is for images of some twenty pixels, and here they have %d; take resnet18",
+            "WARNING: backbone convnet is for images of some twenty pixels, and here they have %d; take resnet18",
             run.view_size,
         )
 

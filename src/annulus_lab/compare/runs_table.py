@@ -79,7 +79,9 @@ def as_text(runs: Sequence[RunSummary]) -> str:
     lines = [f"{'run':<{NAME}} {'differs from HEAD in':<{room}}{heads}"]
     for run in runs:
         beside = run.fault or _differences(run.params, runs[1].params)
-        wrapped = textwrap.wrap(beside, WIDTH - NAME - 1 if run.fault else room) or [""]
+        wrapped = textwrap.wrap(beside, WIDTH - NAME - 1 if run.fault else room, break_long_words=False) or [""]
+        if len(wrapped[0]) > room and not run.fault:  # a key is whole, below the numbers
+            wrapped.insert(0, "")
         numbers = "".join(f"{run.numbers.get(number, ''):>{NUMBER + 1}}" for number in SHOWN)
         name = run.name if len(run.name) <= NAME else f"{run.name[: NAME - 1]}…"
         lines.append(f"{name:<{NAME}} {wrapped[0]:<{room}}{numbers}".rstrip())

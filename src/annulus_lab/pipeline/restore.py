@@ -1,4 +1,4 @@
-"""Restores the checkout after a `dvc exp run` that was killed (DVC's issues 8450 and 9260): `make restore`.
+"""Restores the checkout after a `dvc exp run`, also a killed one (DVC's issues 8450 and 9260): `make restore`.
 
 The run leaves the changed parameters staged, half of the metrics and, after a SIGKILL or SIGTERM, a detached HEAD. The
 next `dvc repro` would then compute the changed variant over metrics/. Removed changes go into git's stash.

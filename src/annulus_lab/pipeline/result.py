@@ -1,4 +1,4 @@
-"""Table of the main line's numbers, with two commands to type next: `python -m annulus_lab.pipeline.result`.
+"""Table of the main line's numbers, with the commands to type next: `python -m annulus_lab.pipeline.result`.
 
 The stage `summary` prints it too, for `dvc exp run`. `make repro` prints it last, also when DVC runs nothing. It sets
 ANNULUS_RESULT=last, and the stage then prints no table. The module does not import torch, so the prompt comes at once.
@@ -22,14 +22,13 @@ an encoder that has learned something is above pixels and colour. Pictures: metr
 NEXT = """
 
 next, in a shell with `. .venv/bin/activate`:
-dvc exp run -S sampler={other}
-make compare BASE={base}"""
+"""
 
 _Yaml = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # a lock has hundreds of lines
 
 
 def result_text(params: Mapping[str, Any], rows: Sequence[Mapping[str, str]]) -> str:
-    """Table with the variant on the left and its numbers with intervals on the right, and two commands below."""
+    """Table with the variant on the left and its numbers with intervals on the right, and commands below."""
     left = [f"{name:<12}{choice}" for name, choice in params.items()]
     width = max(map(len, left)) + 4
     longest = max(24, *(len(row["number"]) + 1 for row in rows))
@@ -44,7 +43,11 @@ def result_text(params: Mapping[str, Any], rows: Sequence[Mapping[str, str]]) ->
     table = "\n".join(f"{a:<{width}}{b}".rstrip() for a, b in zip_longest(left, right, fillvalue=""))
     note = "" if any(row["number"] == "knn_top1_percent" for row in rows) else WITHOUT_CLASSES
     other = "ring" if params["sampler"] == "cave" else "cave"
-    return table + note + NEXT.format(other=other, base=os.environ.get("DVC_EXP_NAME", "HEAD"))
+    commands = [f"dvc exp run -S sampler={other}", "make compare BASE=HEAD"]
+    if "DVC_EXP_NAME" in os.environ:
+        commands.reverse()  # the experiment beside HEAD; then another one beside it
+        commands.append(f"make compare BASE={os.environ['DVC_EXP_NAME']}")
+    return table + note + NEXT + "\n".join(commands)
 
 
 def main() -> None:

@@ -34,7 +34,7 @@ NUMBER = re.compile(
 )
 CLAIMS = re.compile(r"<!-- claims -->\n(?:\|.*\n)*")
 DIGITS = {"percent": 1, "nats": 2, "pixels": 1, "norm": 2, "cosine": 2}
-SMALL = 0.1  # a column of smaller numbers has two more digits
+SMALL = 0.1  # a column of smaller numbers and intervals has two more digits
 
 Row = Mapping[str, str]
 
@@ -153,7 +153,7 @@ def _cells(rows: Sequence[Row], column: str) -> list[str]:
         return [row[column].replace("|", "\\|") for row in rows]
     numbers = [(row[column], row.get(f"{stem}_interval_{unit}") or "") for row in rows]
     words = [[word for name, word in row.items() if name.endswith("verdict")] for row in rows]
-    small = all(abs(float(value or 0)) < SMALL for value, _ in numbers)
+    small = all(abs(float(text or 0)) < SMALL for pair in numbers for text in pair)
     form = f"{'+' if _is_gain(column) else ''}.{DIGITS[unit] + 2 * small}f"
     cells = []
     for (value, half), row_verdicts in zip(numbers, words, strict=True):

@@ -63,7 +63,7 @@ def _has_base(row: Row, base: Row) -> bool:
 
 
 def verdict_summary(rows: Sequence[Row]) -> str:
-    """Returns sentences: counts of rows that differ from their base, survive Holm's correction, and differ by chance.
+    """Returns sentences: counts of rows that differ from their base, with Holm's correction, and by chance.
 
     Raises:
         ValueError: when a column is missing.
@@ -86,9 +86,16 @@ def verdict_sentences(words: Sequence[str], differences: Sequence[Interval]) -> 
     )
     return (
         f"Of {rows} differences {better} are better, {worse} worse and {rows - better - worse} within noise. "
-        f"{sum(survivors(differences))} survive Holm's correction for all {rows}. By chance alone {chance.mean:.1g} "
+        f"Holm's correction for all {rows} leaves {_by_sign(differences)}. By chance alone {chance.mean:.1g} "
         f"would be called better or worse on average{several}; any in {chance.any_percent:.0f} % of tables."
     )
+
+
+def _by_sign(differences: Sequence[Interval]) -> str:
+    """Returns the counts of gains and of losses that survive Holm's correction."""
+    stand = [difference.mean for difference, stands in zip(differences, survivors(differences), strict=True) if stands]
+    gains = sum(mean > 0 for mean in stand)
+    return f"{gains} better and {len(stand) - gains} worse"
 
 
 def interval(row: Row, gain: str) -> Interval:

@@ -168,7 +168,7 @@ def finding(*files: Sequence[Row]) -> str:
         for where, some in (("from", warm), ("below", cold))
         if some
     ]
-    return f"Rings against uniform negatives, by kNN: {'; '.join(parts)}"
+    return f"Rings of IR and MoCo against uniform negatives, by kNN: {'; '.join(parts)}"
 
 
 def point_sets(
@@ -245,4 +245,4 @@ def _in_words(rows: Sequence[Row]) -> str:
     words = [str(row["knn_verdict"]) for row in rows]
     least, most = (f"{value:+.1f}" for value in (min(gains), max(gains)))
     counts = [f"{words.count(word)} {word}" for word in SIGNIFICANT if word in words]
-    return f"{least} to {most} points ({', '.join(counts) or 'none told from noise'}, of {len(rows)})"
+    return f"{least} to {most} points ({', '.join(counts) or 'all within noise'}, of {len(rows)})"

@@ -182,7 +182,10 @@ def _join(texts: Any) -> str:
 
 def _experiment(records: list[StageRecord], root: Path) -> str | None:
     """Returns the experiment of the main line's numbers here; None if they are of none or several."""
-    names = {run.experiment for run in records if run.files and ":" not in run.stage and run.matches(root)}
+    runs = [run for run in records if run.files and ":" not in run.stage and run.matches(root)]
+    if all(run.stage != "summary" for run in runs):  # `annulus restore` leaves an experiment's files in data/
+        return None
+    names = {run.experiment for run in runs}
     references = (git("for-each-ref", "--format=%(refname)", "refs/exps", folder=root) or "").splitlines()
     names &= {ref.rpartition("/")[2] for ref in references}  # an experiment that was killed has no reference
     return names.pop() if len(names) == 1 else None
