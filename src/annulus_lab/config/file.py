@@ -65,6 +65,8 @@ def _sentence(fault: Mapping[str, Any], model: type[Params] | type[Section]) -> 
             return f"{key}: {abridge(fault['input'])} is text to YAML; write a number, such as 1.0e-4"
         case "dict_type" | "model_type" | "dataclass_type":
             return f"{key}: {abridge(fault['input'])} refused; expected keys and values, or {{}} for none"
+        case "list_type":
+            return f"{key}: {abridge(fault['input'])} refused; expected a list in brackets, as [A, B]"
         case "string_type" if is_key:
             return f"{key}: {abridge(fault['input'])} is not text to YAML; write a name in quotes"
     message = fault["msg"]
