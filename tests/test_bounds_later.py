@@ -145,6 +145,22 @@ def test_a_large_beta_does_not_overflow_and_a_larger_one_is_refused(scores):
         HCL(beta=1.0, tau_plus=-0.1)
 
 
+@pytest.mark.parametrize("temperature", [0.07, TEMPERATURE, 2.0])
+def test_the_largest_beta_rounds_a_score_by_a_hundredth_of_a_nat(temperature):
+    """A score of (1 + beta)/temperature has 24 bits in float32."""
+    largest = 0.01 * 2**24 * temperature - 1
+    HCL(beta=0.999 * largest, tau_plus=0.0).at(temperature)
+    with pytest.raises(InputError, match="overflows"):
+        HCL(beta=1.001 * largest, tau_plus=0.0).at(temperature)
+
+
+def test_hcl_has_a_finite_gradient_if_its_positive_is_far_above_all_negatives():
+    """At temperature 0.01 scores reach 100, and e^200 overflows float32."""
+    scores = torch.tensor([[100.0, -100.0, -100.0]], requires_grad=True)
+    [slope] = torch.autograd.grad(hcl(scores[:, :1], scores[:, 1:], 1.0, 0.1, -100.0), scores)
+    assert slope.abs().max() < 1e-6
+
+
 # --- SupCon -----------------------------------------------------------------------------------------------
 
 

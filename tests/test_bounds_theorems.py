@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from annulus.bounds.alpha import CPC, MLCPC, mlcpc_ceiling, mlcpc_lower_alpha
+from annulus.bounds.alpha import CPC, MLCPC, cpc_warning, mlcpc_ceiling, mlcpc_lower_alpha, mlcpc_warning
 from annulus.bounds.bound import present
 from annulus.bounds.infonce import InfoNCE, infonce
 from annulus.bounds.la import la, la_ceiling
@@ -108,6 +108,15 @@ def test_at_the_smallest_alpha_the_ceiling_is_log_of_all_candidates_of_one_query
     ceiling = mlcpc_ceiling(torch.full((64,), 16383), lowest)
     assert ceiling.item() == pytest.approx(math.log(64 * 16383 + 1), rel=1e-6)
     assert mlcpc_lower_alpha(50, 1) == 1.0
+
+
+def test_a_warning_has_the_largest_excess_and_is_of_the_end_of_a_curriculum_that_is_no_bound():
+    quarter = mlcpc_lower_alpha(16, 8) / 4
+    assert "by up to log(1/alpha) = 1.39 nats" in cpc_warning(0.25, 16)
+    assert "by up to 1.39 nats" in mlcpc_warning(quarter, 16, 8)
+    for ends in ((1.0, quarter), (quarter, 1.0)):
+        [warning] = MLCPC(*ends).warnings(15, 8)
+        assert warning == mlcpc_warning(quarter, 16, 8)
 
 
 def test_a_critic_may_be_scaled_per_query_for_cpc_but_only_as_a_whole_for_mlcpc(scores):

@@ -215,6 +215,16 @@ def test_softened_answers_are_hinton_s_divergence_with_a_gradient_that_no_temper
     torch.testing.assert_close(gradient, centred / 4 / 3, rtol=1e-3, atol=1e-5)  # Hinton et al.'s limit
 
 
+def test_a_teacher_gets_no_gradient_of_contrast_or_softened_answers():
+    student, teacher = features()
+    contrast = make_contrast()(student, teacher.requires_grad_(), ROWS, LABELS[ROWS]).loss
+    answers = kd_loss(student, teacher[:, :5], 2.0)
+    for loss in (contrast, answers):
+        mine, other = torch.autograd.grad(loss, [student, teacher], allow_unused=True)
+        assert mine.abs().sum() > 0
+        assert other is None
+
+
 def test_a_resumed_contrast_makes_the_same_step():
     """Banks, normaliser, draws and the number of steps are in the state."""
     first, other = (make_contrast(seed, bound="binary-nce", sampler="cave") for seed in (0, 1))

@@ -83,6 +83,7 @@ def test_the_loss_is_labels_answers_and_contrast_weighed_and_the_teacher_stays_a
     torch.testing.assert_close(loss, expected)
     loss.backward()
     assert all(head.weight.grad.abs().sum() > 0 for head in contrast.heads)
+    assert {*map(id, distillation.parameters())} == {*map(id, contrast.heads.parameters())}, "the teacher's map too"
     distillation.after_step(rows)
     assert all(parameter.grad is None for parameter in teacher.parameters())
     for name, tensor in teacher.state_dict().items():

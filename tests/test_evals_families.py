@@ -22,7 +22,7 @@ def test_a_half_gives_its_interval_again():
     interval = over_seeds([1.0, 2.5, 0.5, 1.8])
     again = from_half(interval.mean, interval.half, 4)
     assert (again.half, again.freedom) == (pytest.approx(interval.half), 3)
-    assert from_half(1.0, None, 1).half is None
+    assert from_half(1.0, None, 5) == from_half(1.0, 0.5, 1) == Interval(1.0, 0.0, 0)
 
 
 def test_survivors_are_holms():
@@ -38,6 +38,16 @@ def test_survivors_are_holms():
             expected.add(best)
         assert {i for i, stands in enumerate(survivors(rows)) if stands} == expected
     assert survivors([]) == []
+
+
+def test_holms_correction_ends_at_the_first_p_that_fails():
+    """0.03 is above 0.05 / 2, so 0.04 does not survive, though it is below 0.05."""
+
+    def row(p):
+        return Interval(float(stats.t.isf(p / 2, 4)), 1.0, 4)
+
+    assert survivors([row(0.04), row(0.03)]) == [False, False]
+    assert survivors([row(0.04), row(0.02)]) == [True, True]
 
 
 def test_where_nothing_differs_a_survivor_stands_in_a_twentieth_of_tables_at_most():

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from annulus.evals.headlines import HeadlineNumber
+from annulus.errors import InputError
+from annulus.evals.headlines import HeadlineNumber, headline_numbers
 from annulus.evals.intervals import over_seeds, verdict
 
 
@@ -67,14 +68,15 @@ def test_other_test_images_are_compared_by_seed_and_other_seeds_image_by_image()
     assert base.minus(base, same_images=True)[1]
 
 
+@pytest.mark.parametrize("more", [1, 3])
 @pytest.mark.parametrize("seeds", [2, 3, 5])
-def test_shares_of_few_images_that_differ_alike_in_all_seeds_by_chance_get_no_verdict(seeds):
+def test_shares_of_few_images_that_differ_alike_in_all_seeds_by_chance_get_no_verdict(seeds, more):
     """Shares are of 300 images, rounded to four decimals."""
     base = {seed: round(100 * (135 + seed) / 300, 4) for seed in range(seeds)}
-    head = {seed: round(100 * (138 + seed) / 300, 4) for seed in range(seeds)}
+    head = {seed: round(100 * (135 + more + seed) / 300, 4) for seed in range(seeds)}
     difference, _ = HeadlineNumber(head, images=300).minus(HeadlineNumber(base, images=300), same_images=True)
     image_half = 1.96 * 100 * (2 * 0.45 * 0.55 / 300 / seeds) ** 0.5
-    assert difference.mean == pytest.approx(1.0, abs=1e-3)
+    assert difference.mean == pytest.approx(more / 3, abs=1e-3)
     assert difference.half == pytest.approx(image_half, rel=0.1)
     assert verdict(difference).startswith("within noise")
     same, _ = HeadlineNumber(base, images=300).minus(HeadlineNumber(base, images=300), same_images=True)
@@ -83,9 +85,39 @@ def test_shares_of_few_images_that_differ_alike_in_all_seeds_by_chance_get_no_ve
     assert flat.half == pytest.approx(image_half / 2**0.5, rel=0.1)
 
 
+def test_a_share_of_all_images_in_every_seed_is_not_certain():
+    """Laplace's rule estimates 61 of 62 for 60 of 60."""
+    variance = 100**2 * 61 / 62 * 1 / 62 / 60
+    interval = HeadlineNumber({0: 100.0, 1: 100.0}, images=30).interval()
+    assert interval.half == pytest.approx(stats.t.ppf(0.975, 59) * variance**0.5)
+
+
 def test_shares_that_differ_otherwise_and_other_numbers_keep_the_interval_over_their_seeds():
     base, head = {0: 45.0, 1: 46.0, 2: 44.0}, {0: 47.0, 1: 47.5, 2: 46.5}
     expected = over_seeds([head[seed] - base[seed] for seed in base])
     assert HeadlineNumber(head, images=400).minus(HeadlineNumber(base, images=400), same_images=True)[0] == expected
     ceiling = [HeadlineNumber(dict.fromkeys(range(3), nats)) for nats in (2.8332, 3.5)]
     assert verdict(ceiling[1].minus(ceiling[0], same_images=True)[0], ("higher", "lower")) == "higher"
+
+
+def test_a_number_that_a_seed_lacks_is_left_out_if_it_is_optional_or_there_are_no_classes_and_refused_otherwise():
+    def by_seed(**numbers):
+        return {str(seed): dict(numbers) for seed in (0, 1)}
+
+    validation = {"validation_nn1_percent": 50.0, "validation_images": 10}
+    stages = {
+        "pretrain": by_seed(loss_nats=2.0, bound_nats=1.0, ceiling_nats=3.0, **validation),
+        "knn": by_seed(),
+        "linear": by_seed(),
+        "diagnostics": by_seed(alignment=0.4, uniformity=-2.0, effective_rank=30.0),
+    }
+    unlabelled = {"knn": {}, "linear": {}}
+    nats, geometry = ["pretrain_loss_nats", "bound_nats", "bound_ceiling_nats"], ["alignment", "uniformity"]
+    numbers = headline_numbers(stages, unlabelled, [0, 1])
+    assert list(numbers) == [*nats, "validation_nn1_percent", *geometry, "effective_rank"]
+    assert numbers["validation_nn1_percent"] == HeadlineNumber({0: 50.0, 1: 50.0}, images=10)
+    del stages["pretrain"]["1"]["validation_nn1_percent"]
+    assert list(headline_numbers(stages, unlabelled, [0, 1])) == [*nats, *geometry, "effective_rank"]
+    bits = {"top1_percent": dict.fromkeys((0, 1), np.zeros(4, dtype=bool))}
+    with pytest.raises(InputError, match=r"^metrics/main/knn.json has no top1_percent of seed 0; run `dvc repro -f k"):
+        headline_numbers(stages, unlabelled | {"knn": bits}, [0, 1])

@@ -122,6 +122,8 @@ def test_one_seed_has_no_interval_and_no_verdict_however_many_images_it_saw():
     assert (one.half, one.visible, verdict(one)) == (None, None, "one seed")
     assert between_tables(np.ones((1, 9)), np.zeros((3, 9)), same_seeds=False, same_images=True).half is None
     assert over_seeds_and_images(np.zeros((3, 20))).half == 0, "equal runs differ by nothing"
+    assert verdict(over_seeds_and_images(np.array([[1.0, -1.0, 0.0]]))) == "one seed", "its images differ"
+    assert verdict(over_seeds_and_images(np.zeros((1, 9)))) == "equal"
 
 
 def test_seeds_that_are_alike_by_chance_do_not_make_an_interval_of_nothing():
@@ -157,6 +159,11 @@ def test_the_difference_of_independent_means_is_welchs():
     assert (gap.mean - gap.half, gap.mean + gap.half) == pytest.approx((expected.low, expected.high))
 
 
+def test_sides_whose_seeds_are_all_equal_differ_without_an_interval():
+    gap = over_seeds([2.0] * 4).minus(over_seeds([1.0] * 5))
+    assert (gap.mean, gap.half, gap.freedom) == (1.0, 0.0, 3)
+
+
 @pytest.mark.parametrize("few", [2, 3])
 def test_a_side_of_few_seeds_gives_the_difference_its_degrees_of_freedom(few):
     """Welch's degrees of freedom follow a variance of few numbers: a small one makes the interval too narrow."""
@@ -179,6 +186,10 @@ def test_a_verdict_says_what_it_could_have_seen():
     assert verdict(Interval(0.9, 0.25, 1e9), unit=" points") == "within noise (could see 1.4 points)"
     assert verdict(over_seeds([3.0])) == "one seed"
     assert verdict(Interval(0.0, 0.0, 4)) == "equal"
+    border = Interval(0.0, 0.25, 4)
+    for half in (border.half, -border.half):
+        assert verdict(border._replace(mean=half)).startswith("within noise"), "it ends at 0, which it holds"
+    assert verdict(border._replace(mean=border.half * (1 + 1e-12))) == "better"
 
 
 def test_values_that_are_none_and_tables_that_do_not_fit_are_refused():
@@ -196,3 +207,5 @@ def test_values_that_are_none_and_tables_that_do_not_fit_are_refused():
     ):
         with pytest.raises(InputError, match=message):
             between_tables(table, base, same_seeds=seeds, same_images=images)
+    with pytest.raises(InputError, match=r"^head has 1 seeds, base 3: give same_seeds=False"):
+        between_tables(table[:1], table, same_seeds=True, same_images=False)

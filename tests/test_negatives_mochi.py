@@ -44,11 +44,11 @@ def rows(generator):
 )
 @pytest.mark.parametrize("progress", [0.5, 1.0])
 def test_a_mix_is_a_unit_vector_between_two_of_the_hardest_or_one_and_the_query(own, progress, queries, rows):
-    sampler, seeded = MoCHi(outer=0.25, pairs=7, queries=4), torch.Generator().manual_seed(1)
+    sampler, seeded = MoCHi(outer=0.27, pairs=7, queries=4), torch.Generator().manual_seed(1)
     scores = sampler.synthetic(Products(queries / TEMPERATURE, rows), own, seeded, progress)
     assert scores.shape == (QUERIES, 11)
     drawn = fractions(QUERIES, 3 * 7 + 2 * 4, torch.Generator().manual_seed(1)).tolist()
-    count = math.floor((1 - 0.75 * progress) * (ROWS - 1))
+    count = math.floor((1 - 0.73 * progress) * (ROWS - 1))  # one less than of all rows
     listed = sets_of(closest((queries @ rows.T).detach(), own, 0, count))  # in any order
     plain = []
     for query, numbers in enumerate(drawn):
@@ -74,6 +74,14 @@ def test_mixes_stand_beside_the_drawn_negatives_and_begin_after_the_warm_up(quer
     for annealing, candidates in ((0.0, 11), (0.1, 16), (1.0, 16)):
         estimate = contrast(scores, index, Progress(0.5, annealing), self_index=index)
         assert estimate.ceiling_nats.item() == pytest.approx(math.log(candidates))
+
+
+def test_a_sampler_adds_mixes_of_one_kind_alone_or_none(queries, rows):
+    scores, random = Products(queries / TEMPERATURE, rows), torch.Generator()
+    for pairs, mixed in ((3, 0), (0, 2)):
+        added = MoCHi(outer=0.5, pairs=pairs, queries=mixed).synthetic(scores, torch.arange(QUERIES), random, 1.0)
+        assert added.shape == (QUERIES, pairs + mixed)
+    assert MoCHi(outer=0.5, pairs=0, queries=0).synthetic(scores, torch.arange(QUERIES), random, 1.0) is None
 
 
 def test_scores_without_vectors_are_refused_and_so_are_methods_without_a_memory():
@@ -137,20 +145,22 @@ def test_the_temperature_is_the_authors_cosine():
         tau = 0.1 + 0.5 * (1.0 - 0.1) * (1 + math.cos(math.pi * epoch / 200))
         assert 0.1 * annealing.temperature(epoch / 2000) == pytest.approx(tau, rel=1e-12)
     assert annealing.begin().progress(0.0) == 1.0
+    with pytest.raises(InputError, match=r"highest 0\.5: give a number from 1 to 1,000"):
+        CosineTemperature(highest=0.5, periods=5.0)
 
 
-@pytest.mark.parametrize("name", cases.PARAMS)
-def test_a_multiple_of_the_temperature_is_another_temperature_of_each_method(name):
-    params, changed = cases.PARAMS[name], {"temperature": 3 * cases.TEMPERATURE}
-    once, thrice = (
+@pytest.mark.parametrize(("name", "multiple"), [*((name, 3.0) for name in cases.PARAMS), ("moco", 0.5)])
+def test_a_multiple_of_the_temperature_is_another_temperature_of_each_method(name, multiple):
+    params, changed = cases.PARAMS[name], {"temperature": multiple * cases.TEMPERATURE}
+    once, other = (
         cases.method_of(one, cases.config_of("ring")) for one in (params, type(params)(**vars(params) | changed))
     )
     views, index = cases.VIEWS[cases.Given], cases.INDEX
-    estimate = once.loss(views, index, Progress(0.5, 1.0, temperature=3.0)).estimate
-    expected = thrice.loss(views, index, Progress(0.5, 1.0)).estimate
+    estimate = once.loss(views, index, Progress(0.5, 1.0, temperature=multiple)).estimate
+    expected = other.loss(views, index, Progress(0.5, 1.0)).estimate
     assert estimate.loss.item() == pytest.approx(expected.loss.item(), rel=1e-9)
     slopes = [
-        torch.autograd.grad(each.loss, one.encoder.weight)[0] for each, one in ((estimate, once), (expected, thrice))
+        torch.autograd.grad(each.loss, one.encoder.weight)[0] for each, one in ((estimate, once), (expected, other))
     ]
     torch.testing.assert_close(*slopes)
 

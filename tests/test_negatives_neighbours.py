@@ -8,7 +8,7 @@ import torch
 from plain_objectives import in_own_cluster, ranked_others, sets_of
 
 from annulus.negatives.clusters import MARKED, Clusters
-from annulus.negatives.neighbours import among_all, closest, clustered, share_at
+from annulus.negatives.neighbours import ClassNeighbours, ClusterNeighbours, among_all, closest, clustered, share_at
 from annulus.negatives.scores import StoredScores
 from annulus.negatives.selection import Selection, gather
 
@@ -111,3 +111,11 @@ def test_the_share_grows_as_in_c2_from_epoch_10_to_100_of_200_or_in_one_step():
         assert share_at(0.01, start=0.05, until=0.5, training=epoch / 200) == pytest.approx(percent / 100)
     assert [share_at(0.2, start=0.5, until=0.5, training=at) for at in (0.0, 0.49, 0.5, 1.0)] == [0.0, 0.0, 0.2, 0.2]
     assert share_at(0.2, start=0.0, until=0.0, training=0.0) == 0.2, "whole from the start on"
+
+
+def test_neighbours_of_clusters_and_classes_begin_at_their_start(scores, clusters):
+    settings = {"start": 0.5, "in_denominator": True}
+    by_cluster = ClusterNeighbours(clusters=6, runs=RUNS, iterations=1, **settings)
+    for neighbours in (by_cluster, ClassNeighbours(**settings)):
+        assert neighbours.find(scores, None, 0.499, clusters) is None
+        assert sets_of(neighbours.find(scores, None, 0.5, clusters)) == sets_of(clustered(clusters, None))

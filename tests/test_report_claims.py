@@ -5,6 +5,8 @@ import itertools
 import math
 import re
 import statistics
+from collections import Counter
+from dataclasses import replace
 
 import pytest
 import yaml
@@ -15,14 +17,14 @@ from stated import stated_params
 from annulus_lab.pipeline.projects import metrics_path
 from annulus_lab.report.claims import rules, truth
 from annulus_lab.report.claims import verdicts as verdict_rules
-from annulus_lab.report.claims.claim import text
-from annulus_lab.report.claims.selectors import Differences, MetricColumn, spread
+from annulus_lab.report.claims.claim import Claim, text
+from annulus_lab.report.claims.selectors import Differences, MetricColumn, estimate, exact, spread
 from annulus_lab.report.claims.truth import ClaimNumber, Truth
 from annulus_lab.report.claims.verdicts import CLAIMS as EVERY
 from annulus_lab.report.claims.verdicts import page_numbers, table, verdict_counts, verdicts
 from annulus_lab.report.papers.comparison import compare, load_figures, load_measured, load_tables
 from annulus_lab.report.papers.metrics import Broken, Metrics, Missing
-from annulus_lab.report.papers.setting import conclusive_file, read_setting
+from annulus_lab.report.papers.setting import PaperSetting, conclusive_file, read_setting
 
 CLAIMS = {claim.id: claim for claim in EVERY}
 SHORTER = {  # a demo lacks their rows
@@ -344,6 +346,18 @@ def test_both_counts_stand_in_one_line_and_by_paper():
     sizes = [each for each in every if each.size and not each.ours]
     assert sum(map(int, total[heads.index("size held") :])) == len(sizes)
     assert "sizes elsewhere, as information" in line
+    parts = dict(part.split(": ") for part in line.split("; "))
+    for own, where, head in (
+        (True, "sizes on the papers' own data and scale", "size {}"),
+        (False, "sizes elsewhere, as information", "size {}, elsewhere"),
+    ):
+        counts = Counter(each.size for each in sizes if each.own == own)
+        texts = parts[where].split(", ") if where in parts else []  # a part without a count is left out
+        assert sorted(texts) == sorted(f"{count} {size}" for size, count in counts.items())
+        for size in ("held", "refuted"):
+            assert total[heads.index(head.format(size))] == str(counts[size])
+    check = replace(sizes[0], ours=True)
+    assert verdict_counts([check]) == f"checks of our own: 1 {check.verdict}"
     assert "checks of our own" in line
     assert {each.setting is not None for each in every if each.numbers} == {True}
 
@@ -372,6 +386,30 @@ def test_a_number_that_cannot_be_right_breaks_the_claim_is_named_and_counts_befo
     assert (hurts.verdict, hurts.numbers) == ("broken", {})
     assert "nn1_gain_percent is '', no number, in the row with series 10 % from the start" in hurts.reason
     assert {broken.name for broken in metrics.broken} == {"benchmarks/estimators.json", "cifar10_negatives/count.csv"}
+
+
+def test_a_claim_with_a_broken_number_and_a_missing_one_is_broken(tmp_path):
+    written(tmp_path, "benchmarks/estimators.json", {"mlcpc_over_cpc": float("nan")})
+    values = {"ratio": exact("benchmarks/estimators.json", "mlcpc_over_cpc"), "nats": exact("spirals/n.csv", "nats")}
+    for names in (["ratio", "nats"], ["nats", "ratio"]):
+        claim = Claim("mlcpc.made-up", "One.", lambda ratio, nats: ratio < nats, values={n: values[n] for n in names})
+        assert verdict_rules.verdict(claim, Metrics(tmp_path), {}).verdict == "broken"
+
+
+def test_a_size_is_of_the_paper_s_own_data_and_scale_if_all_of_its_numbers_are(tmp_path):
+    def own(*scales):
+        for name, scale in zip("ab", scales, strict=True):
+            written(tmp_path, f"estimators/{name}.csv", [{"nats": 1.0, "scale": scale}])
+        values = {name: exact(f"estimators/{name}.csv", "nats") for name in "ab"}
+        claim = Claim("mlcpc.made-up", "One.", size=lambda a, b: a.near(1) & b.near(1), values=values)
+        verdict = verdict_rules.verdict(claim, Metrics(tmp_path), {})
+        assert verdict.size == "held"
+        return verdict.own
+
+    assert [own("paper", "gpu"), own("paper", "demo"), own("demo", "paper")] == [True, False, False]
+    claim = Claim("ring.made-up", "One.", dataset=["CIFAR-10"])
+    for measured, expected in (((), True), (("CIFAR10",), True), (("shapes",), False)):
+        assert claim.is_own(PaperSetting("cifar10", "paper", measurement_data=measured)) is expected
 
 
 def table9(change):
@@ -518,6 +556,14 @@ def test_a_standard_deviation_over_seeds_is_a_student_s_interval(tmp_path):
         where = ("estimators/gaussians.csv", "estimate_nats", "std_over_seeds_nats")
         value, _ = spread(*where).read(Metrics(tmp_path), {})
         assert value.half == pytest.approx(half, rel=1e-4)
+
+
+def test_a_percentage_has_a_smallest_effect_and_a_number_of_nats_has_none(tmp_path):
+    row = {"a_percent": 1.0, "a_interval_percent": 2.0, "a_nats": 1.0, "a_interval_nats": 2.0, "scale": "paper"}
+    written(tmp_path, "estimators/a.csv", [row])
+    for column, smallest, expected in (("a_percent", 0.5, 0.5), ("a_percent", 0.2, 0.2), ("a_nats", 0.5, 0.0)):
+        value, _ = estimate("estimators/a.csv", column, smallest=smallest).read(Metrics(tmp_path), {})
+        assert value == ClaimNumber(1.0, 2.0, expected)
 
 
 @pytest.mark.slow

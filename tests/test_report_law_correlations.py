@@ -59,6 +59,20 @@ def test_the_interval_holds_the_value_and_stands_beside_it():
     assert str(Correlation(-0.5, -0.75, 0.125)) == "-0.50 (-0.75 to +0.12)"
 
 
+def test_an_interval_over_points_is_a_95_percent_one():
+    """Without a correlation its half is about 1.96 deviations of 1 / sqrt(n - 1)."""
+    points = [Point(*values, 0.2) for values in np.random.default_rng(6).normal(size=(200, 2))]
+    one = separation(points).gain_with_weight
+    assert one.high - one.low == pytest.approx(2 * 1.96 / 199**0.5, rel=0.08)
+
+
+def test_five_points_have_a_correlation_and_four_have_none():
+    points = [Point(gain, weight, 0.2) for gain, weight in enumerate((1, 0, 2, 4, 3))]
+    assert separation(points).gain_with_weight.value == pytest.approx(0.8)
+    with pytest.raises(ValueError, match="has 4 points that differ too little"):
+        separation(points[:4])
+
+
 @pytest.mark.parametrize("points", [[Point(1, 2, 3)], [Point(gain, 50, 0.2) for gain in range(9)]])
 def test_points_that_cannot_be_told_apart_are_refused(points):
     with pytest.raises(ValueError, match="points that differ too little"):

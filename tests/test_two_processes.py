@@ -25,7 +25,7 @@ from settings import SMALL, changed, observer, run, stripes
 from torch.nn.parallel import DistributedDataParallel
 
 import annulus
-from annulus.bounds import cpc, mlcpc
+from annulus.bounds import DCL, MLCPC, cpc, mlcpc
 from annulus.device.distributed import local, mean_, rank, world_size
 from annulus.device.rng import generator
 from annulus.encoders.batchnorm import SyncBatchNorm
@@ -196,6 +196,23 @@ OWN = {
     "simclr": (annulus.SimCLR, {}),
     "simo": (annulus.methods.SiMo, {"batch_norm": "shuffle", "shuffle_groups": 2}),
 }
+
+
+def whole_batch_loss(bound, scores):
+    """Loss and gradient of this process's queries."""
+    mine = local(scores).clone().requires_grad_()
+    loss = bound.loss(mine[:, :1], mine[:, 1:], 0.5)
+    return loss.item(), *torch.autograd.grad(loss, mine)
+
+
+@pytest.mark.parametrize("bound", [MLCPC(0.3, 0.3), DCL(sigma=0.5).at(0.5)], ids=["mlcpc", "dclw"])
+def test_a_loss_of_the_whole_batch_is_the_mean_over_processes_that_have_other_numbers_of_negatives(bound):
+    scores = torch.randn(6, 9, generator=generator(0, "scores"), dtype=torch.float64)
+    scores[0, 4:] = -torch.inf  # of the first process's queries
+    expected, slope = whole_batch_loss(bound, scores)
+    losses, slopes = zip(*together(whole_batch_loss, bound, scores), strict=True)
+    assert sum(losses) / 2 == pytest.approx(expected, rel=1e-12)
+    torch.testing.assert_close(torch.cat(slopes) / 2, slope)
 
 
 def own_loop(name, wraps="network", numbered=True):
