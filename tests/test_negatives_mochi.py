@@ -103,7 +103,7 @@ def test_a_run_with_mixes_learns_by_them(method):
 # --- the nearest row ------------------------------------------------------------------------------------
 
 
-def test_the_row_nearest_to_the_own_one_is_the_positive_and_the_own_one_no_candidate(queries, rows):
+def test_the_row_nearest_to_the_own_one_is_the_positive_and_neither_is_a_negative(queries, rows):
     config, index = ContrastConfig(neighbours=NearestRow(start=0.5)), torch.arange(QUERIES) + 3
     contrast = Contrast(config, ROWS, 0, torch.device("cpu"))
     for training in (0.4, 0.5):
@@ -113,6 +113,8 @@ def test_the_row_nearest_to_the_own_one_is_the_positive_and_the_own_one_no_candi
             others = [row for row in range(ROWS) if row != own]
             nearest = max(others, key=lambda row: float(rows[own] @ rows[row]))
             positive = rows[own if training < 0.5 else nearest] @ queries[query] / TEMPERATURE
+            if training >= 0.5:  # the denominator has the positive once
+                others.remove(nearest)
             negatives = torch.stack([rows[row] @ queries[query] / TEMPERATURE for row in others])
             losses.append(torch.cat([positive[None], negatives]).logsumexp(0) - positive)
         plain = torch.stack(losses).mean()

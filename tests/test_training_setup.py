@@ -225,8 +225,8 @@ def test_what_a_choice_loses_is_said_in_a_sentence_each():
         ({"bound": mlcpc(1.0, 1.0, eqco_alpha=1000.0)}, [joint + " 2.05 nats"]),
         ({"bound": InfoNCE(eqco_alpha=26.0)}, [margin + " = 1.1 nats"]),
         ({"bound": LocalAggregation(), "neighbours": CLOSE, "sampler": RING}, [far]),
-        ({"bound": LocalAggregation()}, ["is InfoNCE; add neighbours, in params.yaml neighbours: k"]),
-        ({"bound": SupCon(mean="inside")}, ["is InfoNCE; add neighbours, in params.yaml neighbours: class"]),
+        ({"bound": LocalAggregation()}, ["is InfoNCE; add neighbours, such as the rows of the same clusters"]),
+        ({"bound": SupCon(mean="inside")}, ["is InfoNCE; add neighbours, such as the rows of the class"]),
         ({"negatives": 101}, ["101 negatives of a query are drawn, with replacement, from a memory of 100 other rows"]),
         ({"bound": InfoNCE(eqco_alpha=101.0), "negatives": "all"}, ["more than the 100 negatives"]),
         (

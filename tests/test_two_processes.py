@@ -25,7 +25,7 @@ from settings import SMALL, changed, observer, run, stripes
 from torch.nn.parallel import DistributedDataParallel
 
 import annulus
-from annulus.bounds import DCL, MLCPC, cpc, mlcpc
+from annulus.bounds import DCL, MLCPC, cpc, dcl, mlcpc
 from annulus.device.distributed import local, mean_, rank, world_size
 from annulus.device.rng import generator
 from annulus.encoders.batchnorm import SyncBatchNorm
@@ -183,6 +183,7 @@ def count_collectives():
         drawn = ring(scores, own, 0.1, 0.5, 4, generator(0, "draws"))
         cpc(scores[:, :1], drawn.gather(scores), 2.0)
         mlcpc(scores[:, 0], drawn.gather(scores), 2.0)
+        dcl(scores[:, :1], drawn.gather(scores), sharpness=0.4)
     return [call.call_count for call in calls.values()]
 
 

@@ -31,12 +31,19 @@ def dcl(
     tensor(2.7081)
     """
     positives, negatives = checked_scores(positives, negatives)
-    own = positives[:, 0]
-    if sharpness is not None:
-        logits = sharpness * own.detach()
-        every = all_gather(logits)
-        own = own * (2 - len(every) * (logits - every.logsumexp(dim=0)).exp())
-    return (log_sum(negatives) - own).mean()
+    weights = 1.0 if sharpness is None else _weights(logits := sharpness * positives[:, 0].detach(), logits)
+    return _weighted(positives, negatives, weights)
+
+
+def _weighted(
+    positives: Float[Tensor, "b 1"], negatives: Float[Tensor, "b k"], weights: Float[Tensor, "b"] | float
+) -> Float[Tensor, ""]:
+    return (log_sum(negatives) - positives[:, 0] * weights).mean()
+
+
+def _weights(logits: Float[Tensor, "b"], every: Float[Tensor, "all"]) -> Float[Tensor, "b"]:
+    """DCLW's weights; `every`: the logits of the whole batch."""
+    return 2 - len(every) * (logits - every.logsumexp(dim=0)).exp()
 
 
 @dataclass(frozen=True)
@@ -64,11 +71,13 @@ class DCL(Loss):
 
 @dataclass(frozen=True)
 class _Weighted(Loss):
-    """`dcl` with weights."""
+    """`dcl` with weights, whose mean is over the batches of all processes."""
 
     sharpness: float
 
     def loss(
         self, positives: Float[Tensor, "b p"], negatives: Float[Tensor, "b k"], training: float = 0.0
     ) -> Float[Tensor, ""]:
-        return dcl(positives, negatives, self.sharpness)
+        positives, negatives = checked_scores(positives, negatives)
+        logits = self.sharpness * positives[:, 0].detach()
+        return _weighted(positives, negatives, _weights(logits, all_gather(logits)))

@@ -154,13 +154,16 @@ class Contrast(DrawingOnDevice):
         blind = self.config.neighbours is None and sampler.uses_all_columns(progress.annealing)
         similarity = scores.unread if blind else scores.table
         clusters = self._clusters("clusters", index, column_images, similarity.shape)
-        negatives = sampler.draw(similarity, self_index, self.config.negatives, random, progress.annealing, clusters)
-        synthetic = sampler.synthetic(scores, self_index, random, progress.annealing)
         neighbours = self._neighbours(scores, index, self_index, positive, column_images, progress.training)
+        replaced = neighbours is not None and self._replaces_positive
+        # Neither the query's own row nor the one that replaces it is a negative.
+        own = torch.cat([self_index[:, None], neighbours.index], dim=1) if replaced else self_index
+        negatives = sampler.draw(similarity, own, self.config.negatives, random, progress.annealing, clusters)
+        synthetic = sampler.synthetic(scores, own, random, progress.annealing)
 
         among = self.bound.neighbours == "among negatives"
         selected = [] if neighbours is None or among else [neighbours]
-        if positive is None and (neighbours is None or not self._replaces_positive):
+        if positive is None and not replaced:
             selected.insert(0, Selection(self_index[:, None]))
         *positives, drawn = gather(scores, *selected, negatives)
         if blind:

@@ -108,12 +108,11 @@ class ContrastConfig:
         )
 
     def _infonce_warning(self) -> str | None:
-        name = type(self.bound).__name__
         if self.neighbours is not None or self.bound.neighbours not in ("candidates", "among negatives"):
             return None
         return (
-            f"{name} without neighbours has one positive, and is InfoNCE; add neighbours, in params.yaml "
-            f"neighbours: {'class' if self.bound.neighbours == 'candidates' else 'k'}"
+            f"{type(self.bound).__name__} without neighbours has one positive, and is InfoNCE; add neighbours, such as "
+            + ("the rows of the class" if self.bound.neighbours == "candidates" else "the rows of the same clusters")
         )
 
     def _denominator_warning(self) -> str | None:

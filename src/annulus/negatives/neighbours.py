@@ -227,8 +227,8 @@ class ClassNeighbours(Section):
 class NearestRow(Section):
     """The other row that is closest to the query's own row takes its place as the positive, from `start` on.
 
-    It needs a row for each image: a memory bank. The query's own row is then not a candidate. In the paper, another
-    view's embedding replaces the own row, and a queue replaces the bank.
+    It needs a row for each image: a memory bank. The query's own row is then not a candidate, and the denominator has
+    the closest row once. In the paper, another view's embedding replaces the own row, and a queue replaces the bank.
 
     Source: Dwibedi et al. 2021, arXiv:2104.14548, Section 3.
 
