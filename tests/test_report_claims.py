@@ -33,7 +33,6 @@ SHORTER = {  # a demo lacks their rows
 # Written before files had the numbers of each seed. A stage that runs again writes them, and then its file leaves.
 WITHOUT_SEEDS = {
     "cifar10_view_learning/points.csv",
-    "estimators/conditional.csv",
 }
 TWO_SETS = {"mutualinfo.temperature-of-dataset"}  # a claim about several data sets
 
@@ -484,7 +483,6 @@ def as_printed(root):
          "interval_nats": 1.2416 * spread, "seeds": 5, "information_nats": 0.02041}
         for points in ("unseen", "trained on") for share, (estimate, spread) in toy.items()
     ]  # fmt: skip
-    written(root, "estimators/conditional.csv", conditional)
     written(root, "benchmarks/estimators.json", {"mlcpc_over_cpc": 1.14 / 1.15})
     written(root, "estimators/staircase-separable_levels.csv", staircase("paper"))
     written(root, "estimators/staircase-joint_levels.csv", staircase("gpu"))
