@@ -30,10 +30,6 @@ CLAIMS = {claim.id: claim for claim in EVERY}
 SHORTER = {  # a demo lacks their rows
     "infomin.distance-sweet-spot", "mlcpc.distillation-alpha", "ring.transfer-most"
 }  # fmt: skip
-# Written before files had the numbers of each seed. A stage that runs again writes them, and then its file leaves.
-WITHOUT_SEEDS = {
-    "cifar10_view_learning/points.csv",
-}
 TWO_SETS = {"mutualinfo.temperature-of-dataset"}  # a claim about several data sets
 
 
@@ -114,8 +110,8 @@ def test_every_claim_reads_cifar10_where_it_has_the_rows():
 
 
 def test_numbers_of_the_same_seeds_are_compared_seed_by_seed(monkeypatch):
-    """A claim compares two measured numbers as independent ones only if a file lacks the numbers of each seed."""
-    metrics, unpaired = Metrics(ROOT), {}
+    """No claim compares two measured numbers of the same seeds as independent ones."""
+    metrics, unpaired = Metrics(ROOT), []
     tables = {one.table.id: one for one in compare(metrics)}
     plain_compared = truth.comparison
 
@@ -131,13 +127,8 @@ def test_numbers_of_the_same_seeds_are_compared_seed_by_seed(monkeypatch):
         apart = []
         verdict_rules.verdict(claim, metrics, tables)
         if any(apart):
-            unpaired[claim.id] = {one.file for one in claim.values.values() if not has_seeds(metrics, one.file)}
-    assert [name for name, files in unpaired.items() if not files] == []
-    assert set().union(*unpaired.values()) == WITHOUT_SEEDS
-
-
-def has_seeds(metrics, file):
-    return any(re.search(r"_seed\d+_", column) for column in metrics.rows(file)[0])
+            unpaired.append(claim.id)
+    assert unpaired == []
 
 
 def test_the_gains_of_each_seed_have_the_mean_of_their_file():

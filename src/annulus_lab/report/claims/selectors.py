@@ -104,12 +104,13 @@ class MetricColumn:
         return values
 
     def _base(self, metrics: Metrics, row: Row) -> Row:
-        """Returns the base of a row of a grid. Of several bases it has the row's series or value."""
+        """Returns the base of a row of a grid. Of several bases it has the row's series, value or colour space."""
         verdict = self.column.replace("_gain_percent", "_verdict")
         bases = [one for one in metrics.rows(self.file) if one.get(verdict) == "base"]
         if row in bases:
             return row
-        alike = [one for one in bases if any(one.get(name) == row.get(name) for name in ("series", "value"))]
+        names = [name for name in ("series", "value", "space") if row.get(name)]
+        alike = [one for one in bases if any(one.get(name) == row[name] for name in names)]
         base_rows = alike if len(bases) > 1 else bases
         return base_rows[0] if base_rows else {}
 

@@ -71,7 +71,7 @@ FINDINGS = {
     "bound's own: no training is involved.",
     "ring.appC": "Theorem 3.2: conditional negatives make the estimate lower and less variable. (A std of 0 "
     "has no place on the logarithmic axis.)",
-    "law": "A point is a temperature with a count of negatives, of IR with a small network and 5,000 images but where "
+    "law": "A point is a temperature with a count of negatives, of IR with a small network and 5,000 images unless "
     "others are named; samplers anneal. Points of one temperature stand side by side. Dashed, with its interval: an "
     "oracle, whose negatives are of other classes.",
     "law.controls": "HCL weighs its negatives at the temperature t/(1 + beta). Its rings stand at that one.",
