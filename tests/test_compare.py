@@ -509,6 +509,8 @@ def test_the_runs_stand_side_by_side_in_100_columns(root, capsys):
     git(root, "commit", "-qm", "summed up")
     many = {f"key{i}": 12 * "long " for i in range(9)}
     experiment(root, "noisy-coho", with_summary(files(sampler="uniform", **many), knn_top1_percent=55.3))
+    long_key = "k" * 60
+    experiment(root, "whole-key", with_summary(files(**{long_key: 1})))
     experiment(root, "half-written", with_summary(files()) | {"metrics/summary.json": "{"})
     experiment(root, "strange", with_summary(files(), bound_nats="1e3"))
     (root / "params.yaml").write_text((root / "params.yaml").read_text().replace("inner: 0.01", "inner: 0.02"))
@@ -522,10 +524,12 @@ def test_the_runs_stand_side_by_side_in_100_columns(root, capsys):
     assert rows["noisy-coho"].startswith("sampler=uniform")
     assert "55.30 ± 1.20" in rows["noisy-coho"]
     assert "and 4 more" in " ".join(" ".join(lines).split())
+    assert rows["whole-key"].split() == rows["HEAD"].split(), "the key stands below the numbers"
+    assert f"{23 * " "}{long_key}=1" in lines
     assert rows["half-written"].startswith("not run: metrics/summary.json differs from dvc.lock")
     assert rows["strange"] == 'no numbers: bound_nats is "1e3", expected a number'
     runs_table.main(["--root", str(root), "--most", "1"])
-    assert '\n2 older experiments are not shown: make runs ARGS="--most 3"' in capsys.readouterr().out
+    assert '\n3 older experiments are not shown: make runs ARGS="--most 4"' in capsys.readouterr().out
     with pytest.raises(InputError, match=r"^--most 0 is below 1; name a number of experiments"):
         runs_table.main(["--root", str(root), "--most", "0"])
 
