@@ -525,7 +525,7 @@ def test_the_runs_stand_side_by_side_in_100_columns(root, capsys):
     assert "55.30 ± 1.20" in rows["noisy-coho"]
     assert "and 4 more" in " ".join(" ".join(lines).split())
     assert rows["whole-key"].split() == rows["HEAD"].split(), "the key stands below the numbers"
-    assert f"{23 * " "}{long_key}=1" in lines
+    assert 23 * " " + f"{long_key}=1" in lines
     assert rows["half-written"].startswith("not run: metrics/summary.json differs from dvc.lock")
     assert rows["strange"] == 'no numbers: bound_nats is "1e3", expected a number'
     runs_table.main(["--root", str(root), "--most", "1"])
