@@ -107,6 +107,8 @@ def test_an_unknown_choice_is_refused_with_all_known_ones_and_the_nearest():
         known, longest = ", ".join(choices), max(choices, key=len)
         assert refusal({selector: "zzz"}) == f"{selector}: 'zzz' is none of {known}"
         assert refusal({selector: f"{longest}x"}).endswith(f" is none of {known}; did you mean {longest!r}?")
+    several = refusal({"sampler": "rings", "views": "gentel"}).splitlines()
+    assert [line.partition(" is none of ")[0] for line in several] == ["sampler: 'rings'", "views: 'gentel'"]
     assert nearest("ring", []) == ""
 
 

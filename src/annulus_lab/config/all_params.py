@@ -97,10 +97,13 @@ class AllParams(Params):
 
     @model_validator(mode="after")
     def _choices(self) -> Self:
+        faults = []
         for selector in SELECTOR_SECTIONS:
             choice, known = getattr(self, selector), self.choices(selector)
             if choice not in known:
-                raise ValueError(f"{selector}: {choice!r} is none of {', '.join(known)}{nearest(choice, known)}")
+                faults.append(f"{selector}: {choice!r} is none of {', '.join(known)}{nearest(choice, known)}")
+        if faults:
+            raise ValueError("\n".join(faults))
         return self
 
     @model_validator(mode="after")

@@ -38,8 +38,8 @@ def checked(tree: Mapping[str, Any], source: str, model: type[Checked] = AllPara
     try:
         return _adapter(model).validate_python(tree)
     except ValidationError as error:
-        faults = [f"{source}: {_sentence(fault, model)}" for fault in error.errors()]
-        raise InputError("\n".join(faults)) from error
+        lines = [line for fault in error.errors() for line in _sentence(fault, model).split("\n")]
+        raise InputError("\n".join(f"{source}: {line}" for line in lines)) from error
 
 
 def _sentence(fault: Mapping[str, Any], model: type[Params] | type[Section]) -> str:
