@@ -58,8 +58,8 @@ def settings(tmp_path, monkeypatch):
             r"encoders\.1\.bases: 'BALL' is none of this list's other encoders of cifar10_transfer; take",
         ),
         (
-            {"study": "transfer"},
-            r"encoders\.1\.name: .*stages/transfer/params\.yaml has no encoder 'BALL'; take one of",
+            {"study": "transfer", "name": "PIRL"},
+            r"encoders\.1\.name: .*stages/transfer/params\.yaml has no encoder 'PIRL'; take one of",
         ),
         ({"study": "transfr"}, "encoders.1.study: 'transfr' trains no list of encoders; take transfer, cifar10_tra"),
         ({"study": "detection"}, "encoders.1.study: 'detection' trains no list of encoders; take transfer"),

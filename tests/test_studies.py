@@ -223,10 +223,10 @@ def test_an_edit_of_a_sampler_reruns_the_rows_that_have_it_and_no_other(dependen
     law = read_yaml(ROOT / "stages/law/params.yaml")["parts"]
     expected |= {f"law:part@{part}" for part, own in law.items() if "cave" in own["series"]}
     expected |= {"embedded_law:part@ir-256"}
-    further = read_yaml(ROOT / "stages/cifar10_transfer/params.yaml")["encoders"]
     expected |= {
-        f"cifar10_transfer:further_encoders@encoder{place}"
-        for place, one in enumerate(further)
+        f"{study}:further_encoders@encoder{place}"
+        for study in ("transfer", "cifar10_transfer")
+        for place, one in enumerate(read_yaml(ROOT / f"stages/{study}/params.yaml")["encoders"])
         if one["changes"].get("sampler") == "cave"
     }
     expected |= {f"full_law:part@{part}" for part in ("ir", "ir-long")}

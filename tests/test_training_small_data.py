@@ -53,8 +53,8 @@ def test_clusters_hold_two_images_where_there_are_fewer_images_than_clusters(ima
 def test_more_negatives_than_rows_are_drawn_with_one_warning(caplog):
     training = run({"scales.tiny.pretrain.negatives": 70, "sampler": "uniform", "scales.tiny.pretrain.epochs": 1})
     assert [message for message in caplog.messages if "negatives" in message] == [
-        "70 negatives of a query are drawn, with replacement, from a memory of 69 other rows, so that rows repeat; "
-        "lower negatives, or take a larger memory"
+        "WARNING: 70 negatives of a query are drawn, with replacement, from a memory of 69 other rows, so that rows "
+        "repeat; lower negatives, or take a larger memory"
     ]
     training.run()
     caplog.clear()
