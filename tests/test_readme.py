@@ -230,6 +230,23 @@ def test_a_number_within_a_sentence_or_a_row_is_of_one_row(tmp_path):
         with_numbers(number.format("y | z", "old"), tmp_path)
 
 
+def test_a_number_over_another_row_is_their_difference_in_pairs_of_a_seed(tmp_path):
+    seeds = {"x": (60.0, 62.0, 64.0), "y": (58.0, 61.0, 60.0)}  # differences 2, 1, 4
+    rows = [
+        {"a": a, "top1_percent": 0.0} | {f"top1_seed{s}_percent": value for s, value in enumerate(values)}
+        for a, values in seeds.items()
+    ]
+    written(tmp_path, "here.csv", rows)
+    written(tmp_path, "there.csv", rows[1:])
+    written(tmp_path, "others.csv", [{"a": "y", "top1_percent": 0.0, "top1_seed7_percent": 58.0}])
+    number = "<!-- number here.csv: top1_percent; a = x; over {}a = y -->{}<!-- /number -->"
+    half = 4.303 * ((2 - 7 / 3) ** 2 + (1 - 7 / 3) ** 2 + (4 - 7 / 3) ** 2) ** 0.5 / 6**0.5  # Student's t, 2 degrees
+    for file in ("", "there.csv: "):
+        assert with_numbers(number.format(file, "old"), tmp_path) == number.format(file, f"+2.3 ± {half:.1f}")
+    with pytest.raises(InputError, match=r"same seeds.*seed0.* and top1_seed7_percent"):
+        with_numbers(number.format("others.csv: ", "old"), tmp_path)
+
+
 def test_a_number_stands_with_its_interval_and_a_gain_with_its_sign(tmp_path):
     here = tmp_path / "metrics/here.csv"
     here.parent.mkdir()

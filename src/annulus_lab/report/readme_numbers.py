@@ -6,11 +6,15 @@ the rows to show. A number stands between two comments; its conditions leave one
 
     <!-- table algorithms/table.csv: method, linear = here_percent, verdict; table = mutualinfo.table1 -->
     <!-- number law/moco.csv: knn_gain_percent; series = ring, value = 0.8 -->+2.7 ± 0.5<!-- /number -->
+    <!-- number colour/spaces.csv: knn_top1_percent; value = lab; over value = rgb -->+2.4 ± 1.3<!-- /number -->
 
 A number is followed by the half-width of its 95 % interval, where the file has one; a gain has its sign. In a table a
 gain is bold that survives Holm's correction for all gains of its column in the file, which says their seeds. Several
 values of one column are separated by `|`; without a condition all rows are shown. The claims' verdicts by paper follow
 `<!-- claims -->`.
+
+What follows `over` selects another row: the number is then their difference in pairs of a seed, with an interval over
+seeds. The other row's file, where it is another one, stands before its conditions: `over law/moco.csv: value = 0.8`.
 """
 
 import argparse
@@ -22,6 +26,7 @@ from pathlib import Path
 
 from annulus.errors import InputError
 from annulus.evals.families import from_half, survivors
+from annulus.evals.intervals import over_seeds
 from annulus.files.results import atomic_write
 from annulus_lab.pipeline.projects import metrics_path
 from annulus_lab.report.claims.verdicts import table, verdicts
@@ -29,7 +34,8 @@ from annulus_lab.report.papers.metrics import Metrics
 
 INSTRUCTION = re.compile(r"<!-- table (?P<file>\S+): (?P<columns>[^;\n]+?)(?:; (?P<rows>[^\n]+?))? -->\n(?:\|.*\n)*")
 NUMBER = re.compile(
-    r"(?P<before><!-- number (?P<file>\S+): (?P<columns>[^;,\n]+?)(?:; (?P<rows>[^\n]+?))? -->)"
+    r"(?P<before><!-- number (?P<file>\S+): (?P<columns>[^;,\n]+?)(?:; (?P<rows>[^;\n]+?))?"
+    r"(?:; over (?:(?P<base_file>\S+): )?(?P<base_rows>[^;\n]+?))? -->)"
     r"[^<\n]*(?P<after><!-- /number -->)"
 )
 CLAIMS = re.compile(r"<!-- claims -->\n(?:\|.*\n)*")
@@ -76,7 +82,7 @@ def with_numbers(text: str, root: Path) -> str:
 
 def _table(match: re.Match[str], root: Path) -> str:
     instruction = match.group(0).split("\n", 1)[0]
-    columns, rows, every = _select(match, instruction, root)
+    columns, rows, every = _select(instruction, match["file"], match["columns"], match["rows"], root)
     cells = [_with_survivors(_cells(rows, column), column, rows, every) for column in columns.values()]
     return f"{instruction}\n{_lines([list(columns), *zip(*cells, strict=True)])}"
 
@@ -112,25 +118,51 @@ def _lines(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _number(match: re.Match[str], root: Path) -> str:
-    columns, rows, _ = _select(match, match["before"], root)
+    before, column = match["before"], match["columns"]
+    row = _one_row(before, match["file"], column, match["rows"], root)
+    if match["base_rows"]:
+        base = _one_row(before, match["base_file"] or match["file"], column, match["base_rows"], root)
+        cell = _difference(before, column, row, base)
+    else:
+        [cell] = _cells([row], column)
+    return f"{before}{cell}{match['after']}"
+
+
+def _one_row(instruction: str, file: str, column: str, conditions: str | None, root: Path) -> Row:
+    _, rows, _ = _select(instruction, file, column, conditions, root)
     if len(rows) > 1:
-        raise InputError(f"{match['before']}: {len(rows)} rows are left, and a number is of one; add conditions")
-    [cell] = _cells(rows, *columns.values())
-    return f"{match['before']}{cell}{match['after']}"
+        raise InputError(f"{instruction}: {len(rows)} rows are left, and a number is of one; add conditions")
+    return rows[0]
 
 
-def _select(match: re.Match[str], instruction: str, root: Path) -> tuple[dict[str, str], list[Row], list[Row]]:
+def _difference(instruction: str, column: str, row: Row, base: Row) -> str:
+    """Returns the difference of two rows of the same seeds, in pairs of a seed."""
+    stem, _, unit = column.rpartition("_")
+    of_a_seed = re.compile(rf"{re.escape(stem)}_seed\d+_{unit}")
+    values, others = (
+        {name: float(value) for name, value in side.items() if of_a_seed.fullmatch(name) and value}
+        for side in (row, base)
+    )
+    if not values or values.keys() != others.keys():
+        seeds = " and ".join(", ".join(side) or "none" for side in (values, others))
+        raise InputError(f"{instruction}: a difference needs the same seeds' numbers of both rows (here {seeds})")
+    pairs = over_seeds([value - others[name] for name, value in values.items()])
+    digits = DIGITS[unit]
+    return f"{pairs.mean:+.{digits}f}" + ("" if pairs.half is None else f" ± {pairs.half:.{digits}f}")
+
+
+def _select(
+    instruction: str, file_name: str, names: str, conditions_text: str | None, root: Path
+) -> tuple[dict[str, str], list[Row], list[Row]]:
     """Returns an instruction's columns by heading, the rows that its conditions select, and all rows of its file."""
     try:
-        with (root / metrics_path(match["file"])).open(encoding="utf-8", newline="") as file:
+        with (root / metrics_path(file_name)).open(encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))
     except OSError as error:
-        raise InputError(
-            f"{instruction}: {metrics_path(match['file'])}: {error.strerror}; run its study first"
-        ) from error
-    pairs = [column.partition("=")[::2] for column in match["columns"].split(",")]
+        raise InputError(f"{instruction}: {metrics_path(file_name)}: {error.strerror}; run its study first") from error
+    pairs = [column.partition("=")[::2] for column in names.split(",")]
     columns = {head.strip(): (column or head).strip() for head, column in pairs}
-    conditions = dict(_condition(part) for part in match["rows"].split(",")) if match["rows"] else {}
+    conditions = dict(_condition(part) for part in conditions_text.split(",")) if conditions_text else {}
     known = set(rows[0]) if rows else set()
     for name in [*columns.values(), *conditions]:
         if name not in known:
