@@ -154,6 +154,13 @@ def test_controls_have_the_temperature_of_their_file_and_hcl_s_negatives_a_lower
     }
 
 
+def test_a_base_with_a_gradient_of_its_own_gives_its_points_that_weight():
+    rows = file("ring")
+    for row in rows:
+        row["hard_gradient_percent"] = "" if row["value"] == 0.05 else row["hard_weight_percent"] + 7
+    assert [gain.weight_percent for gain in sampler_gains(rows)] == [96.0, 55.0]
+
+
 def test_the_table_has_the_sets_whose_points_differ():
     points = [Point(place % 3, place * 5.0 % 7, place / 8) for place in range(6)]
     sets = {

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from settings import CPU, SMALL, load, stripes
 
+import annulus
 from annulus.evals.geometry import tolerance
 from annulus.training.embeddings import embeddings
 from annulus.training.setup import build_training
@@ -65,6 +66,36 @@ def test_a_low_temperature_and_many_equal_rows_are_the_two_ends():
     assert sharp["hardest_weight_percent"] > 99
     assert flat["hard_weight_percent"] == pytest.approx(10, abs=0.1)
     assert flat["hardest_weight_percent"] == pytest.approx(1, abs=0.1)
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.5, 3.0])
+def test_the_closest_tenth_s_share_of_hcl_s_gradient_is_that_of_two_softmaxes(beta):
+    """The gradient of log R by s: 1 + beta times the softmax of (1 + beta) s, less beta times that of beta s."""
+    random = torch.Generator().manual_seed(2)
+    scores, own = 3 * torch.randn(VIEWS, ROWS, generator=random), torch.arange(VIEWS) * 20
+    config = annulus.ContrastConfig(bound=annulus.bounds.HCL(beta=beta, tau_plus=0.0))
+    contrast = annulus.Contrast(config, images=ROWS, seed=0, device=CPU, temperature=0.5)
+    numbers = module._measures(scores, own, torch.full((ROWS,), -1), contrast)
+    shares = []
+    for row, mine in zip(scores.tolist(), own.tolist(), strict=True):
+        others = sorted((score for at, score in enumerate(row) if at != mine), reverse=True)
+
+        def weight(factor, others=others):
+            return sum(math.exp(factor * score) for score in others[:12]) / sum(math.exp(factor * s) for s in others)
+
+        shares.append((1 + beta) * weight(1 + beta) - beta * weight(beta))
+    assert numbers["hard_gradient_percent"] == pytest.approx(100 * sum(shares) / VIEWS, abs=1e-4)
+    if beta == 0:
+        assert numbers["hard_gradient_percent"] == pytest.approx(numbers["hard_weight_percent"], abs=1e-4)
+
+
+@pytest.mark.parametrize(("bound", "tau_plus"), [("infonce", 0.0), ("hcl", 0.0), ("hcl", 0.1)])
+def test_only_hcl_without_tau_plus_has_a_gradient_of_its_own(bound, tau_plus, empty_checkout):
+    changes = {"sampler": "uniform", "anneal": "none", "views": "none", "split": "none"}
+    params = load(SMALL | changes | {"bound": bound, "bounds.hcl.tau_plus": tau_plus})
+    training = build_training(build_trial(resolved(params, RUN), 0).run, stripes(70, 0), stripes(10, 1), CPU)
+    measured = "hard_gradient_percent" in closeness(training, 30, seed=0)
+    assert measured == (bound == "hcl" and tau_plus == 0)
 
 
 @pytest.mark.parametrize("split", ["none", "lab"])

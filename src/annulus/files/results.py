@@ -141,11 +141,12 @@ def _check_numbers(metrics: Mapping[str, Any]) -> None:
 
 
 def write_table(path: Path, rows: Sequence[Metrics], columns: Sequence[str] = ()) -> None:
-    """Writes rows with the same keys as CSV, for DVC's plots. Without rows, `columns` name the columns."""
+    """Writes rows as CSV, for DVC's plots; what a row lacks stays empty. Without rows, `columns` name the columns."""
     if not (rows or columns):
         raise ValueError(f"{path} would have no rows and no columns")
     text = io.StringIO()
-    table = csv.DictWriter(text, fieldnames=list(rows[0]) if rows else columns, lineterminator="\n")
+    names = dict.fromkeys(name for row in rows for name in row) or columns
+    table = csv.DictWriter(text, fieldnames=list(names), lineterminator="\n")
     table.writeheader()
     table.writerows(all_rounded(row) for row in rows)
     write_text(path, text.getvalue())

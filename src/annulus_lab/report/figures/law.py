@@ -1,7 +1,8 @@
 """The figure and the points of the law: a sampler's gain over uniform negatives, against the temperature.
 
 The loss weighs its negatives at this temperature. HCL's is t/(1 + beta), lower than the t of its positives. A point
-also has the weight of the closest tenth of the rows under uniform negatives, which changes with the temperature.
+also has the weight of the closest tenth of the rows under uniform negatives, which changes with the temperature: their
+share of the loss's gradient. Of InfoNCE this is their softmax weight.
 """
 
 import operator
@@ -14,6 +15,7 @@ from matplotlib.figure import Figure
 from annulus_lab.report.figures.drawing import INK, Row, finish, group_by, looks, numbers, optional, panels, plain
 from annulus_lab.report.figures.gains import SIGNIFICANT
 from annulus_lab.report.figures.law_correlations import Point
+from annulus_lab.studies.shared.measured import GRADIENT
 
 
 class Part(NamedTuple):
@@ -225,7 +227,8 @@ def sampler_gains(rows: Sequence[Row]) -> Iterator[LawGain]:
         bases = [row for row in group if row["series"] == BASE]
         if not bases:
             raise ValueError(f"has no series {BASE!r} at {value}")
-        (weight,) = numbers(bases, WEIGHT)
+        own = all(row.get(GRADIENT) for row in bases)  # HCL's; of InfoNCE the share is the softmax weight
+        (weight,) = numbers(bases, GRADIENT if own else WEIGHT)
         yield from (LawGain(weight, row) for row in group if row["series"] != BASE)
 
 

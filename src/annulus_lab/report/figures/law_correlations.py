@@ -19,7 +19,7 @@ class Point(NamedTuple):
     """A ring's gain by kNN, in points of accuracy."""
 
     gain: float
-    weight_percent: float  # of the softmax, in the closest tenth of the rows
+    weight_percent: float  # of the closest tenth of the rows in the loss's gradient
     temperature: float
 
 

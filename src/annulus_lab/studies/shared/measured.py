@@ -17,6 +17,7 @@ CLOSENESS = [
     "own_rank_percent",
     "tolerance_cosine",
 ]
+GRADIENT = "hard_gradient_percent"  # under HCL without tau_plus alone
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from annulus.errors import InputError
 from annulus.evals.intervals import Interval, over_seeds, over_seeds_and_images, verdict
 from annulus.files.results import Number
 from annulus.files.right import Bits
-from annulus_lab.studies.shared.measured import CLOSENESS, Outcome
+from annulus_lab.studies.shared.measured import CLOSENESS, GRADIENT, Outcome
 
 ACCURACIES = ["nn1_top1_percent", "knn_top1_percent", "linear_top1_percent"]
 SHOWN = "nn1_top1_percent"  # the accuracy of the papers' figures: nearest neighbour
@@ -68,7 +68,7 @@ def metrics_row(point: GridPoint, runs: SeedRuns, base: SeedRuns) -> dict[str, N
         row |= with_interval(name, accuracy(right[name])) | with_interval(f"{stem}_gain_percent", above)
         row[f"{stem}_verdict"] = "base" if runs is base else verdict_text(above)
     seeds = {name: {seed: 100 * float(bits.mean()) for seed, bits in right[name].items()} for name in ACCURACIES}
-    for name in ("bound_nats", "ceiling_nats", "held_out_nats", "held_out_ceiling_nats", *CLOSENESS):
+    for name in ("bound_nats", "ceiling_nats", "held_out_nats", "held_out_ceiling_nats", *CLOSENESS, GRADIENT):
         if all(name in run.metrics for run in runs.values()):
             values = {seed: float(run.metrics[name]) for seed, run in runs.items()}
             row |= with_interval(name, over_seeds(list(values.values())))
