@@ -49,6 +49,8 @@ def test_metrics_and_tables_are_the_same_bytes_whatever_the_order_with_rounded_n
     assert file_names(tmp_path / "new") == ["a.json", "b.json"]
     write_table(tmp_path / "history.csv", [{"epoch": 1, "loss_nats": 0.123456}, {"epoch": 2, "loss_nats": 0.1}])
     assert (tmp_path / "history.csv").read_text() == "epoch,loss_nats\n1,0.1235\n2,0.1\n"
+    write_table(tmp_path / "gaps.csv", [{"series": "a"}, {"series": "b", "loss_nats": 0.5}])
+    assert (tmp_path / "gaps.csv").read_text() == "series,loss_nats\na,\nb,0.5\n"
 
 
 @pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])

@@ -30,11 +30,10 @@ RULE = (
     "The direction of a claim is decided on any data set, which stands beside the verdict. Its size, the paper's "
     "printed number, is decided on the paper's own data and scale; elsewhere it is information. Claims read CIFAR-10 "
     "where it has the rows, else generated images. Runs of one seed are compared by their gain, else seed by seed "
-    "where the file has the numbers of each seed. Where one of several comparisons would decide a rule, it does so "
-    "with Bonferroni's correction for their number. No effect: the 95 % interval of a difference holds 0 and lies "
-    f"within the smallest effect of interest, ± {SMALLEST_EFFECT} points (± {SMALLEST_PRECISION} of average precision; "
-    "the printed effect where it is smaller). A claim that a result holds on a further data set too waits for that "
-    "data set."
+    "where the file has the numbers of each seed, with an interval over the seeds alone. Where one of several "
+    "comparisons would decide a rule, it does so with Bonferroni's correction for their number. No effect: the 95 % "
+    f"interval of a difference holds 0 and lies within the smallest effect of interest, ± {SMALLEST_EFFECT} points "
+    f"(± {SMALLEST_PRECISION} of average precision; the printed effect where it is smaller)."
 )
 DIGITS = 6  # of the numbers on the page; rules compute with all digits
 Kind = Literal[
