@@ -50,6 +50,8 @@ def test_choices_go_together_but_for_several_positives_where_the_bound_knows_one
     for first, second, message in (
         (("bound", ["supcon"]), ("neighbours", ["s", "k"]), "has every positive in its denominator"),
         (("bound", ["hcl"]), ("anneal", ["temperature"]), "has a constant of one temperature"),
+        (("bound", ["sigmoid"]), ("anneal", ["temperature"]), "sigmoid learns its own scale"),
+        (("bound", ["simple"]), ("anneal", ["temperature"]), "has no softmax"),
         (("bound", ["hcl"]), ("sampler", ["other-class"]), "draws none"),
         (("sampler", ["mochi"]), ("method", ["simclr", "simo"]), "mixes rows of a memory"),
         (("neighbours", ["nearest"]), ("method", ["moco", "moco-jigsaw", "simclr", "simo"]), "take the place of the"),

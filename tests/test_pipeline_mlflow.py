@@ -398,9 +398,15 @@ def test_a_run_takes_as_long_as_the_stages_that_made_its_numbers(checkout, edite
     assert {seed.info.start_time for seed in seeds.values()} == {run.info.start_time}
 
 
-def test_the_picture_and_the_encoders_are_sent_where_they_are_asked_for(checkout, monkeypatch):
+def test_the_papers_tables_are_sent_before_encoders_which_may_be_missing(checkout, monkeypatch):
+    monkeypatch.setattr(mlflow_artifacts, "_annulus", lambda _root, *words: " ".join(words))
     with pytest.raises(InputError, match="data/main/encoders are missing or of another run; `dvc repro` or `dvc pull`"):
         mlflow_send.send(artifacts=True)
+    client, ((parent, _),) = tree()
+    assert [each.path for each in client.list_artifacts(parent.info.run_id)] == ["papers.txt"]
+
+
+def test_the_picture_and_the_encoders_are_sent_where_they_are_asked_for(checkout, monkeypatch):
     for seed in (0, 1):
         save_encoder(trained(architecture="convnet"), checkout / f"data/main/encoders/{seed}.safetensors")
     (checkout / "params.yaml").touch()

@@ -2,6 +2,8 @@
 
 from annulus.bounds.bound import Bound
 from annulus.bounds.hcl import HCL
+from annulus.bounds.sigmoid import Sigmoid
+from annulus.bounds.simple import Simple
 from annulus.errors import InputError
 from annulus.methods.step import MethodSettings
 from annulus.negatives.annealing import Annealing, CosineTemperature
@@ -36,6 +38,12 @@ def check_choices(
         raise InputError(
             f"{type(bound).__name__} has a constant of one temperature, and anneal: temperature changes it; take "
             "anneal: none, or bound: infonce"
+        )
+    if isinstance(bound, Sigmoid | Simple) and isinstance(annealing, CosineTemperature):
+        why = "learns its own scale" if isinstance(bound, Sigmoid) else "has no softmax that a temperature sharpens"
+        raise InputError(
+            f"bound: {type(bound).__name__.lower()} {why}, and anneal: temperature changes the method's; take anneal: "
+            "none, or bound: infonce"
         )
     if isinstance(sampler, MoCHi) and (method.method.memory == "batch" or critic != "dot"):
         raise InputError(

@@ -17,20 +17,21 @@ ENCODERS = "data/main/encoders"
 
 
 def send_artifacts(client: "MlflowClient", experiment: str, root: Path = Path()) -> None:
-    """Adds the files to the runs of the workspace's variant; the runs must exist.
+    """Adds the files to the runs of the workspace's variant, the papers' tables first; the runs must exist.
 
     Raises:
         InputError: when the encoders are missing or belong to another run.
     """
     root = root.absolute()
     digest = workspace_digest(root)
+    if digest is not None:
+        client.log_text(_run(client, experiment, digest), _annulus(root, "presets"), "papers.txt")
     if digest is None or not is_locked(root, "pretrain", ENCODERS):
         raise InputError(f"{ENCODERS} are missing or of another run; `dvc repro` or `dvc pull` makes them")
     with TemporaryDirectory() as temporary:
         picture = Path(temporary) / "annulus.svg"
         _annulus(root, "picture", "--svg", str(picture))
         client.log_artifact(_run(client, experiment, digest), str(picture))
-        client.log_text(_run(client, experiment, digest), _annulus(root, "presets"), "papers.txt")
         for weights in sorted((root / ENCODERS).glob("*.safetensors")):
             folder = str(Path(temporary) / weights.stem)
             _annulus(root, "export", str(weights), "--to", "hub", folder)

@@ -75,10 +75,8 @@ def row_hours(root: Path, tables: TablePresets, row: TableRow) -> list[str]:
     match row.study:
         case "detection":
             lines += [_detector(tables.root, row, stage.partition("@")[2]) for stage in row.stages]
-        case "distillation":
-            lines.append(_classifiers(root, row))
         case str() if row.row is None:
-            time = study_time(tables.root, row)
+            time = study_time(root, row)
             unknown = f"hours: not known; the study {row.study} was not timed at scale: {SCALE}"
             lines.append(unknown if time is None else f"hours: {time.hours} on {time.machine}: {time.details}")
     return lines
@@ -111,8 +109,8 @@ def _detector(root: Path, row: TableRow, task: str) -> str:
     )
 
 
-def _classifiers(root: Path, row: TableRow) -> str:
-    """Returns the hours of the students of a row's pairs, or of its teachers alone."""
+def _classifiers(root: Path, row: TableRow) -> StudyTime | None:
+    """Returns the time of the students of a row's pairs, or of its teachers alone."""
     timed, study = _metrics(root / BENCHMARKS / "distillation.json"), load_study(root, "distillation")
     if row.stages:
         names = row.study_changes["teachers"]
@@ -122,18 +120,21 @@ def _classifiers(root: Path, row: TableRow) -> str:
         minutes, seeds = [timed.get(f"{pair['name']}_student_minutes") for pair in pairs], len(study.params.seeds)
         details = f"{len(pairs)} students with a contrastive loss"
     if None in minutes:
-        return f"hours: not known; no such run was timed ({BENCHMARKS})"
+        return None
     hours, each = sum(minutes) / 60, f"{seeds} seed{'s' * (seeds > 1)}"
-    return (
-        f"hours: {two_digits(seeds * hours)} on {timed['threads']} cores of {timed['processor']}: {each}, "
-        f"{two_digits(hours)} h each ({details}, {BENCHMARKS}/distillation.json)"
+    return StudyTime(
+        two_digits(seeds * hours),
+        f"{timed['threads']} cores of {timed['processor']}",
+        f"{each}, {two_digits(hours)} h each ({details}, {BENCHMARKS}/distillation.json)",
     )
 
 
 def study_time(root: Path, row: TableRow) -> StudyTime | None:
     """Returns the time of a row that a study runs from its own settings alone; None for others or without a timing."""
-    if row.row is not None or row.study in (None, "detection", "distillation"):
+    if row.row is not None or row.study in (None, "detection"):
         return None
+    if row.study == "distillation":
+        return _classifiers(root, row)
     if row.study == "view_learning":
         return _views(root)
     study, timed = load_study(root, str(row.study)), _metrics(root / PAPER_STUDIES)

@@ -12,6 +12,7 @@ from annulus_lab.report.papers.comparison import Comparison
 from annulus_lab.report.papers.tables import common_setting
 from annulus_lab.report.presets.h200 import STEPS
 from annulus_lab.report.presets.hours import (
+    BENCHMARKS,
     H200,
     PAPER_STUDIES,
     V100,
@@ -23,8 +24,9 @@ from annulus_lab.report.presets.hours import (
 from annulus_lab.report.presets.tables import SCALE, TablePresets, TableRow
 
 SIZES = ("held", "refuted", "undecided")
-STUDIES = ("algorithms", "detection", "estimators", "moving_digits", "view_learning")
-READ = ("params.yaml", *(f"stages/{study}/params.yaml" for study in STUDIES), STEPS, PAPER_STUDIES)
+STUDIES = ("algorithms", "detection", "distillation", "estimators", "moving_digits", "view_learning")
+TIMES = (STEPS, PAPER_STUDIES, f"{BENCHMARKS}/distillation.json")
+READ = ("params.yaml", *(f"stages/{study}/params.yaml" for study in STUDIES), *TIMES)
 _cache: dict[tuple[str, ...], dict[str, "Commands"]] = {}  # by the content of `READ`, for repeated calls
 
 
