@@ -68,6 +68,7 @@ SAMPLERS = ("RING", "BALL", "CAVE", "RING+anneal", "BALL+anneal", "CAVE+anneal",
 LATER = {
     **dict.fromkeys((*SAMPLERS, "DCL", "DCLW", "debiased", "NNCLR"), ("IR", 0.2)),
     "SupCon out": ("oracle-all", 0.2),
+    "SupCon in": ("oracle-all", 0.2),
     "schedule": ("IR cold", 0.55),
     "HCL": ("IR", 0.1),
     "DCL cold": ("IR cold", 0.1),
@@ -105,7 +106,7 @@ def law(parts: Mapping[str, Part], *files: Sequence[Row]) -> Figure:
         gains = [gain.row for gain in sampler_gains(rows)]
         for temperature, row in zip(part.negative_temperatures(gains), gains, strict=True):
             series.setdefault(f"{row['series']}{part.behind}", []).append((temperature, row))
-    return _draw(series)
+    return _draw(series, f"gain over {BASE}, points")
 
 
 def later_losses(table: Sequence[Row], pairs: Sequence[Row]) -> Figure:
@@ -125,16 +126,16 @@ def later_losses(table: Sequence[Row], pairs: Sequence[Row]) -> Figure:
             series.setdefault(name.removesuffix(" cold").removesuffix(" warm"), []).append((temperature, gains))
     if not series:
         raise ValueError("holds no later loss")
-    return _draw(series)
+    return _draw(series, "gain over the row's base, points")
 
 
-def _draw(series: Mapping[str, Sequence[tuple[float, Row]]]) -> Figure:
-    """Draws the points of the series, and the oracle's line with its interval."""
+def _draw(series: Mapping[str, Sequence[tuple[float, Row]]], gain: str) -> Figure:
+    """Draws the points of the series over the axis `gain`, and the oracle's line with its interval."""
     ticks = [temperature for points in series.values() for temperature, _ in points]
     oracle, series = series.get(ORACLE), {name: points for name, points in series.items() if name != ORACLE}
     figure, (left, right) = panels("kNN", "linear probe")
     for axes, evaluation in ((left, "knn"), (right, "linear")):
-        finish(axes, "temperature of the negatives", f"gain over {BASE}, points", log_x=True, ticks=ticks)
+        finish(axes, "temperature of the negatives", gain, log_x=True, ticks=ticks)
         axes.axhline(0, color=INK, linewidth=0.8)
         _draw_points(axes, series, evaluation)
         if oracle:
