@@ -130,8 +130,8 @@ LAWS = [
     Plot("law", "When a sampler helps, on CIFAR-10", "law", tuple(REAL), partial(law, REAL), bars=INTERVALS),
     Plot("law.controls", "The same, where more than the temperature moves the weight", "law", tuple(CONTROL_FILES),
          partial(law, CONTROL_FILES), bars=INTERVALS),
-    Plot("law.later", "Later losses, samplers and positives, over InfoNCE of the same temperature", "law", LATER_FILES, later_losses,
-         bars=INTERVALS),
+    Plot("law.later", "Later losses, samplers and positives, over InfoNCE of the same temperature", "law", LATER_FILES,
+         later_losses, bars=INTERVALS),
     Plot("law.drawn", "When a sampler helps, on images with fog", "law", tuple(SYNTHETIC), partial(law, SYNTHETIC),
          bars=INTERVALS),
 ]  # fmt: skip

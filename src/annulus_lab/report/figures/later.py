@@ -13,7 +13,18 @@ from annulus_lab.report.figures.drawing import GROUND, INK, SERIES, WIDER, Row, 
 from annulus_lab.report.figures.gains import AROUND, ROW, SIGNIFICANT
 
 ROWS = "cifar10_later/table.csv"
-LABELS = ("oracle", "HCL oracle", "oracle ball", "oracle-all", "SupCon out", "SupCon in", "late class")
+LABELS = (
+    "oracle",
+    "HCL oracle",
+    "oracle ball",
+    "oracle-all",
+    "SupCon out",
+    "SupCon in",
+    "late class",
+    "late class SupCon",
+    "class",
+    "class SupCon",
+)
 # Rows at a higher temperature or with four negatives have a base of their own; the study's page compares them.
 OTHER_BASE = ("MoCo-4", "MoCo-4 EqCo", "MoCo-4 DCL", "IR warm", "HCL warm", "debiased warm")
 PANELS = {"linear probe": "here_gain", "kNN": "here_knn_gain"}

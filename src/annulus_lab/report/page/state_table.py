@@ -1,4 +1,4 @@
-"""The report's table of the papers: every table, figure and theorem of the papers, its rows that ran here, and its state."""
+"""The report's table of the papers: every table, figure and theorem, its rows that ran here, and its state."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
