@@ -6,8 +6,8 @@ from annulus_lab.report.figures.law_correlations import Correlation, Point, sepa
 from annulus_lab.report.papers.tables import Cell, Column, Table
 
 CAPTION = (
-    "Rank correlations of a ring's gain in kNN, with 95 % intervals over points. Weight: the softmax's share in the "
-    "closest tenth of the rows under uniform negatives. HCL has the temperature t, and t/(1 + beta) for its negatives"
+    "Rank correlations of a ring's gain in kNN, with 95 % intervals over points. Weight: the closest tenth's "
+    "share of the loss's gradient under uniform negatives. HCL has the temperature t, and t/(1 + beta) for its negatives"
 )
 COLUMNS = [
     Column("rings", numeric=False),
