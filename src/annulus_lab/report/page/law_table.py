@@ -7,7 +7,7 @@ from annulus_lab.report.papers.tables import Cell, Column, Table
 
 CAPTION = (
     "Rank correlations of a ring's gain in kNN, with 95 % intervals over points. Weight: the closest tenth's "
-    "share of the loss's gradient under uniform negatives. HCL has the temperature t, and t/(1 + beta) for its negatives"
+    "share of the loss's gradient under uniform negatives. HCL has the temperature t, and t/(1 + beta) for negatives"
 )
 COLUMNS = [
     Column("rings", numeric=False),
