@@ -109,6 +109,21 @@ def test_every_claim_reads_cifar10_where_it_has_the_rows():
     assert elsewhere == []
 
 
+def test_claims_of_cifar10_read_the_study_of_their_tables_or_figures():
+    """A claim about tables that cifar10_algorithms has reads it alone, unless it is about other epochs."""
+    tables = {row["table"] for row in Metrics(ROOT).rows("cifar10_algorithms/table.csv")}
+    others = {claim.id for claim in EVERY for selector in claim.values.values() if "cifar10_later" in selector.file}
+    others |= {
+        claim.id
+        for claim in EVERY
+        for selector in claim.values.values()
+        if claim.where
+        and set(claim.where) <= tables
+        and not selector.file.startswith(("cifar10_algorithms", "cifar10/"))
+    }
+    assert others == {"mlcpc.curriculum-short"}
+
+
 def test_numbers_of_the_same_seeds_are_compared_seed_by_seed(monkeypatch):
     """No claim compares two measured numbers of the same seeds as independent ones."""
     metrics, unpaired = Metrics(ROOT), []
