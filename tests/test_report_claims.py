@@ -28,7 +28,7 @@ from annulus_lab.report.papers.setting import PaperSetting, conclusive_file, rea
 
 CLAIMS = {claim.id: claim for claim in EVERY}
 SHORTER = {  # a demo lacks their rows
-    "infomin.distance-sweet-spot", "mlcpc.distillation-alpha", "ring.transfer-most"
+    "infomin.distance-sweet-spot", "ring.transfer-most"
 }  # fmt: skip
 TWO_SETS = {"mutualinfo.temperature-of-dataset"}  # a claim about several data sets
 
