@@ -7,7 +7,7 @@ from typing import Any
 from annulus.errors import InputError, abridge
 from annulus.files.results import Number, read_metrics
 from annulus.files.right import read_right
-from annulus_lab.studies.shared.outcomes import BySeed, accuracy, gain, verdict_text, with_interval
+from annulus_lab.studies.shared.outcomes import BySeed, accuracy, by_seed, gain, verdict_text, with_interval
 
 ALONE, CRD, TEACHER = "alone", "crd", "teacher"
 # The paper's names of its losses; the other losses are this study's own.
@@ -50,6 +50,7 @@ def rows(students: Students, pair: Mapping[str, Any], losses: Mapping[str, Any])
         name, alpha = family(loss), losses[loss]["alpha"]
         row |= {"loss": loss, "method": METHODS.get(name, name), "alpha": "" if alpha is None else alpha}
         row |= with_interval("here_percent", accuracy(right))
+        seeds: dict[str, Number] = {}
         for name, base in (("gain", ALONE), ("crd_gain", CRD)):
             if base not in students.right:
                 row |= {f"{name}_percent": "", f"{name}_interval_percent": "", f"{name}_verdict": ""}
@@ -57,7 +58,11 @@ def rows(students: Students, pair: Mapping[str, Any], losses: Mapping[str, Any])
             above = gain(right, students.right[base])
             row |= with_interval(f"{name}_percent", above)
             row[f"{name}_verdict"] = "base" if loss == base else verdict_text(above)
-        table.append(row | {"epochs": students.epochs[loss], "seeds": len(right)})
+            below = students.right[base]
+            seeds |= by_seed(
+                f"{name}_percent", {seed: 100 * float(bits.mean() - below[seed].mean()) for seed, bits in right.items()}
+            )
+        table.append(row | {"epochs": students.epochs[loss], "seeds": len(right)} | seeds)
     return table
 
 
