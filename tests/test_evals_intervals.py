@@ -1,11 +1,15 @@
 """Intervals cover what they claim, and agree with plain formulas."""
 
+import itertools
+
 import numpy as np
 import pytest
+from by_path import ROOT
 from scipy import stats
 
 from annulus.errors import InputError
 from annulus.evals.intervals import Interval, between_tables, over_seeds, over_seeds_and_images, verdict, with_images
+from annulus.files.right import read_right
 
 
 def plain_table_interval(table: np.ndarray) -> tuple[float, float]:
@@ -150,6 +154,20 @@ def test_of_one_image_the_interval_holds_the_seeds():
     right = [1.0, 0.0, 1.0]
     assert over_seeds_and_images(np.array(right)[:, None]) == over_seeds(right)
     assert over_seeds_and_images(np.ones((1, 1))).half is None
+
+
+def test_in_pairs_of_one_seed_the_test_images_hardly_change_a_verdict():
+    """Claims about two rows of a grid have the seeds' numbers alone. Rows of algorithms keep the images too."""
+    files = sorted((ROOT / "stages/cifar10_algorithms/metrics/right").glob("*.json"))
+    rows = [right for file in files if len((right := read_right(file))["knn_top1_percent"]) == 5]
+    changed, pairs = 0, 0
+    for accuracy in ("linear_top1_percent", "knn_top1_percent"):
+        for one, other in itertools.combinations([row[accuracy] for row in rows], 2):
+            differences = np.stack([one[seed].astype(np.int8) - other[seed] for seed in one])
+            whole, alone = over_seeds_and_images(differences), over_seeds(list(differences.mean(axis=1)))
+            changed += (abs(whole.mean) > whole.half) != (abs(alone.mean) > alone.half)
+            pairs += 1
+    assert (changed, pairs) == (2, 1640)
 
 
 def test_the_difference_of_independent_means_is_welchs():

@@ -11,7 +11,8 @@ base's error. The half-widths of a sum are added and those of a mean averaged, s
 encoders are correlated.
 
 If two numbers have values of the same seeds, their difference, sum or mean is computed for each seed. Its interval is
-over the seeds (Student's t) and omits the test images, so it can be narrower than an interval over both.
+over the seeds (Student's t) and omits the test images, so it can be narrower than an interval over both
+(stages/README.md says by how much).
 """
 
 import itertools
