@@ -1,4 +1,4 @@
-"""The law's figure and sentences: gains over the temperature at which the loss weighs its negatives."""
+"""The law's figures and sentences: gains over the weight of the closest tenth, or over a temperature."""
 
 import re
 
@@ -46,7 +46,7 @@ ORACLE = file("oracle", gain=0.3)
 
 
 def places_in(axes) -> dict[str, list[list[float]]]:
-    """Returns the points of each series, moved back to their own temperatures."""
+    """Returns the points of each series, moved back to their own places."""
     series = [(bars.get_label(), bars.lines[0].get_xydata()) for bars in axes.containers]
     middle = (len(series) - 1) / 2
     return {
@@ -55,7 +55,7 @@ def places_in(axes) -> dict[str, list[list[float]]]:
     }
 
 
-def test_points_stand_at_their_temperature():
+def test_points_stand_at_the_weight_of_their_base():
     left, right = law(REAL, *IR, *(file("ring", gain=gain) for gain in OTHERS.values()), ORACLE).axes
     for axes in (left, right):
         places = places_in(axes)
@@ -71,25 +71,18 @@ def test_points_stand_at_their_temperature():
         )
         assert set(places) == {"ring", "ball", "cave", *(f"ring, {other}" for other in others)}
         (oracle,) = [line for line in axes.lines if line.get_label() == "oracle"]
-        assert oracle.get_xydata().tolist() == [[0.05, 0.0], [0.2, 0.3]]
-        assert places["ring"] == [[0.05, 0.0], [0.2, 1.0], [0.05, 0.0], [0.2, -0.5]]
-        assert places["ball"] == [[0.05, 0.0], [0.2, 1.0]]
+        assert oracle.get_xydata().tolist() == [[48.0, 0.3], [96.0, 0.0]]
+        assert places["ring"] == [[96.0, 0.0], [48.0, 1.0], [96.0, 0.0], [48.0, -0.5]]
+        assert places["ball"] == [[96.0, 0.0], [48.0, 1.0]]
         for name, gain in OTHERS.items():
             name_in_figure = f"ring{REAL[f'{name}.csv'].behind}"
-            assert places[name_in_figure] == [[0.05, 0.0], [0.2, gain]], f"{name} stands at its file's place"
+            assert places[name_in_figure] == [[96.0, 0.0], [48.0, gain]], f"{name} stands at its file's place"
     assert tuple(REAL)[2:-1] == tuple(f"{name}.csv" for name in OTHERS)
 
 
 def test_drawn_images_have_a_figure_of_their_own():
     left, _ = law(SYNTHETIC, IR[0], file("ring", gain=0.7)).axes
     assert {bars.get_label() for bars in left.containers} == {"ring", "ball", "cave", "ring, MoCo"}
-
-
-def test_hcl_s_rings_stand_at_the_temperature_of_its_negatives():
-    left, _ = law(CONTROLS, *(file("ring") for _ in CONTROLS)).axes
-    places = places_in(left)
-    assert places["ring, HCL at 0.8"] == [[0.8 / 1.05, 0.0], [0.8 / 1.2, 1.0]]
-    assert places["ring, counts"] == [[0.2, 0.0], [0.2, 1.0]]
 
 
 def test_later_losses_stand_beside_infonce_of_their_temperature():

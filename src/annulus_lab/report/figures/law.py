@@ -1,8 +1,8 @@
-"""The figure and the points of the law: a sampler's gain over uniform negatives, against the temperature.
+"""The figures and the points of the law: a sampler's gain over uniform negatives, against a weight.
 
-The loss weighs its negatives at this temperature. HCL's is t/(1 + beta), lower than the t of its positives. A point
-also has the weight of the closest tenth of the rows under uniform negatives, which changes with the temperature: their
-share of the loss's gradient. Of InfoNCE this is their softmax weight.
+The weight is the closest tenth's share of the loss's gradient under uniform negatives. Of InfoNCE it is the tenth's
+softmax weight, which falls with the temperature. A point also has the temperature: t, or that of HCL's negatives,
+t/(1 + beta).
 """
 
 import operator
@@ -80,10 +80,11 @@ CONTROL_FILES = CONTROLS | ORACLES
 SYNTHETIC = {"embedded_law/ir-256.csv": Part(), "embedded_law/moco.csv": Part(", MoCo")}
 BASE = "uniform"
 WEIGHT = "hard_weight_percent"
+SHARE = "weight of the closest tenth in the loss, percent"
 T, NEGATIVES = "t", "of the negatives"  # the temperature of a point of HCL
 ONE = 0.2  # temperature of most controls; at lower temperatures no ring of law gains
 ENDS = ("_percent", "_interval_percent")
-APART = 1.03  # factor between neighbouring series, so that their points do not cover each other
+APART = 1.01  # factor between neighbouring series, so that their points do not cover each other
 
 
 class LawGain(NamedTuple):
@@ -94,7 +95,7 @@ class LawGain(NamedTuple):
 
 
 def law(parts: Mapping[str, Part], *files: Sequence[Row]) -> Figure:
-    """Draws the gains of each sampler by kNN and by linear probe, over the temperature of the negatives.
+    """Draws the gains of each sampler by kNN and by linear probe, over the weight of the closest tenth.
 
     `parts`: REAL, CONTROL_FILES or SYNTHETIC. `files`: the rows of each of these files.
 
@@ -103,10 +104,9 @@ def law(parts: Mapping[str, Part], *files: Sequence[Row]) -> Figure:
     """
     series: dict[str, list[tuple[float, Row]]] = {}
     for part, rows in zip(parts.values(), files, strict=True):
-        gains = [gain.row for gain in sampler_gains(rows)]
-        for temperature, row in zip(part.negative_temperatures(gains), gains, strict=True):
-            series.setdefault(f"{row['series']}{part.behind}", []).append((temperature, row))
-    return _draw(series, f"gain over {BASE}, points")
+        for gain in sampler_gains(rows):
+            series.setdefault(f"{gain.row['series']}{part.behind}", []).append((gain.weight_percent, gain.row))
+    return _draw(series, SHARE, f"gain over {BASE}, points")
 
 
 def later_losses(table: Sequence[Row], pairs: Sequence[Row]) -> Figure:
@@ -126,16 +126,18 @@ def later_losses(table: Sequence[Row], pairs: Sequence[Row]) -> Figure:
             series.setdefault(name.removesuffix(" cold").removesuffix(" warm"), []).append((temperature, gains))
     if not series:
         raise ValueError("holds no later loss")
-    return _draw(series, "gain over the row's base, points")
-
-
-def _draw(series: Mapping[str, Sequence[tuple[float, Row]]], gain: str) -> Figure:
-    """Draws the points of the series over the axis `gain`, and the oracle's line with its interval."""
     ticks = [temperature for points in series.values() for temperature, _ in points]
+    return _draw(series, "temperature of the negatives", "gain over the row's base, points", ticks)
+
+
+def _draw(
+    series: Mapping[str, Sequence[tuple[float, Row]]], across: str, gain: str, ticks: Sequence[float] = ()
+) -> Figure:
+    """Draws the points of the series, and the oracle's line with its interval; with `ticks` over a logarithmic axis."""
     oracle, series = series.get(ORACLE), {name: points for name, points in series.items() if name != ORACLE}
     figure, (left, right) = panels("kNN", "linear probe")
     for axes, evaluation in ((left, "knn"), (right, "linear")):
-        finish(axes, "temperature of the negatives", gain, log_x=True, ticks=ticks)
+        finish(axes, across, gain, log_x=bool(ticks), ticks=ticks)
         axes.axhline(0, color=INK, linewidth=0.8)
         _draw_points(axes, series, evaluation)
         if oracle:
@@ -145,7 +147,7 @@ def _draw(series: Mapping[str, Sequence[tuple[float, Row]]], gain: str) -> Figur
 
 
 def _draw_line(axes: Axes, points: Sequence[tuple[float, Row]], evaluation: str) -> None:
-    """Draws a line over temperatures; for a single temperature, a line across the axis."""
+    """Draws a line over the places of its points; for a single place, a line across the axis."""
     places, rows = zip(*sorted(points, key=operator.itemgetter(0)), strict=True)
     heights = numbers(rows, f"{evaluation}_gain_percent")
     halves = [optional(row, f"{evaluation}_gain_interval_percent") or 0.0 for row in rows]
@@ -236,11 +238,11 @@ def sampler_gains(rows: Sequence[Row]) -> Iterator[LawGain]:
 def _draw_points(axes: Axes, series: Mapping[str, Sequence[tuple[float, Row]]], evaluation: str) -> None:
     middle = (len(series) - 1) / 2
     for place, (name, look) in enumerate(looks(series).items()):
-        temperatures, rows = zip(*series[name], strict=True)
+        across, rows = zip(*series[name], strict=True)
         heights = numbers(rows, f"{evaluation}_gain_percent")
         bars = [optional(row, f"{evaluation}_gain_interval_percent") or 0.0 for row in rows]
         look = look | {"linestyle": "", "label": plain(name)}
-        places = [temperature * APART ** (place - middle) for temperature in temperatures]
+        places = [value * APART ** (place - middle) for value in across]
         axes.errorbar(places, heights, bars, capsize=2, elinewidth=0.7, **look)
 
 
