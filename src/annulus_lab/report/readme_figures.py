@@ -108,7 +108,7 @@ FIGURES = {
     "law": Front(
         tuple(REAL),
         partial(law, REAL),
-        "What harder negatives gain over uniform ones, by temperature",
+        "What harder negatives gain over uniform ones, by the weight of the closest tenth",
     ),
     "later": Front((ROWS,), later, "What losses, samplers and positives after the five papers gain over IR"),
 }
