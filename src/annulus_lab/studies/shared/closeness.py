@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from annulus.bounds import HCL
+from annulus.bounds.hcl import HCL
 from annulus.evals.geometry import tolerance
 from annulus.files.results import Number
 from annulus.methods.contrast import Contrast
