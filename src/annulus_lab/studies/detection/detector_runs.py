@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
+from inspect import getfile
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ def run_encoders(
     inputs = {"scenes": scenes, "content": hash_files(described if root else folder)}
     # The code is read once: an edit while tasks wait for a worker changes no task.
     shared = {name: value for name, value in settings.items() if name != "seeds"} | inputs
-    shared["code"] = hash_code(Path(__file__))
+    shared["code"] = hash_code(Path(getfile(compute)))
     files = {(variant, seed): encoders[variant] / f"{seed}.safetensors" for variant in encoders for seed in seeds}
     tasks = ResumableTasks(stage, compute, pick_device(), inner)
     outcomes = tasks.run({key: shared | {"encoder": file, "hash": hash_encoder(file)} for key, file in files.items()})
