@@ -18,6 +18,7 @@ from annulus_lab.report.papers.comparison import agrees, load_tables
 from annulus_lab.report.presets import hours, line, listing
 from annulus_lab.report.presets.h200 import STEPS, estimate, multiply_adds
 from annulus_lab.report.presets.overview import Commands, TableState, table_commands
+from annulus_lab.report.presets.preset import Presets
 from annulus_lab.report.presets.tables import TablePresets, load_entries, row_name
 from annulus_lab.studies.detection.tasks import task_settings
 from annulus_lab.studies.shared.study import OwnStudy
@@ -204,6 +205,12 @@ def test_hours_on_an_h200_follow_from_the_timed_steps(steps, trained):
         estimate(steps, trained["ring.table1b/IR"])
     (steps / STEPS).unlink()
     assert estimate(steps, trained["ring.table1b/IR"]) is None
+
+
+def test_rows_of_studies_at_the_papers_scale_have_hours_on_an_h200(steps, checkout):
+    later = Presets(checkout, "cifar10_later", "paper")
+    text = "hours: at least 2 on an NVIDIA H200: 5 seeds, 1406 s each "  # 400 * 45,000 / 256 * 2 * 10 ms of the host
+    assert hours.hours(steps, later, later.find("none/HCL")).startswith(text)
 
 
 def test_hours_of_a_detector_are_its_iterations_times_detectron2s_seconds(presets):

@@ -1,11 +1,13 @@
 """Hours of a preset, from its timed runs or from images per second of ResNet-18, both in metrics/.
 
-The seconds of a timed run include its probes. Otherwise pretraining alone with ResNet-18 takes
+The seconds of a timed run include its probes. Rows of cifar10_later have the seconds of their base, which was timed in
+cifar10_algorithms with the same images, network and epochs. Otherwise pretraining alone with ResNet-18 takes
 
     epochs * images * networks * (view_size / 32)^2 / images_per_second
 
 since a convolution's work is proportional to the pixels. The images per second at 32 pixels are in metrics/benchmarks.
-A preset without a timed run and with another network has no hours. Rows of the papers' scale have the hours of an H200.
+At the papers' scale a preset has the estimated hours of an H200. Without a timed run, and with another network, it has
+none.
 """
 
 import csv
@@ -30,6 +32,8 @@ from annulus_lab.studies.view_learning.view_learning_study import ViewLearningPa
 LOOKS = "metrics/searches/cifar10_algorithms.csv"
 BENCHMARKS = "metrics/benchmarks"
 PAPER_STUDIES = f"{BENCHMARKS}/paper_studies.json"
+LATER = f"{BENCHMARKS}/later.json"  # steps of later losses beside IR's
+BASES = {"ir": "IR-nce", "moco": "MoCo"}  # rows of cifar10_algorithms that are the bases of later rows, by method
 H200, V100 = "an NVIDIA H200", "8 NVIDIA V100"
 CIFAR_IMAGES = 50_000  # training images of CIFAR-10
 
@@ -49,12 +53,13 @@ def hours(root: Path, presets: Presets, preset: Preset) -> str:
         InputError: when a file of metrics is damaged.
     """
     params, seeds = presets.params(preset), len(presets.seeds)
-    timed = _timed_runs(root, presets, preset) or _resnet18(root, params)
+    timed = _timed_runs(root, presets, preset, params.method) or _h200(root, presets, params) or _resnet18(root, params)
     if timed is None:
         return f"hours: not known; no such run was timed ({BENCHMARKS}, {LOOKS})"
     seconds, machine, source = timed
     per_seed = f"{two_digits(seconds)} s" if seconds < 3600 else f"{two_digits(seconds / 3600)} h"
-    return f"hours: {two_digits(seeds * seconds / 3600)} on {machine}: {seeds} seeds, {per_seed} each ({source})"
+    least = "at least " * (machine == H200)  # an estimate that leaves out what slows a larger network
+    return f"hours: {least}{two_digits(seeds * seconds / 3600)} on {machine}: {seeds} seeds, {per_seed} each ({source})"
 
 
 def row_hours(root: Path, tables: TablePresets, row: TableRow) -> list[str]:
@@ -169,8 +174,9 @@ def _views(root: Path) -> StudyTime | None:
     return StudyTime(f"at least {two_digits(len(own.seeds) * sum(seconds) / 3600)}", H200, details)
 
 
-def _timed_runs(root: Path, presets: Presets, preset: Preset) -> tuple[float, str, str] | None:
+def _timed_runs(root: Path, presets: Presets, preset: Preset, method: str) -> tuple[float, str, str] | None:
     """Returns seconds of a whole run, machine and source; None if no run of the study at its scale was timed."""
+    unnamed = "a processor that the file does not name"
     if any(key.endswith("pretrain.epochs") for key in preset.settings):  # an untrained network's row
         return None
     match presets.name, presets.scale:
@@ -185,8 +191,20 @@ def _timed_runs(root: Path, presets: Presets, preset: Preset) -> tuple[float, st
             looks = [float(row["seconds"]) for row in _rows(root / LOOKS) if row["row"] == preset.row]
             if not looks:
                 return None
-            return median(looks), "a processor that the file does not name", f"median of {len(looks)} runs, {LOOKS}"
+            return median(looks), unnamed, f"median of {len(looks)} runs, {LOOKS}"
+        case "cifar10_later", "demo":
+            base = BASES.get(method)
+            looks = [float(row["seconds"]) for row in _rows(root / LOOKS) if row["row"] == base]
+            if not looks:
+                return None
+            return median(looks), unnamed, f"as a run of {base}, {LOOKS}; {LATER} has how much longer a step takes"
     return None
+
+
+def _h200(root: Path, presets: Presets, params: AllParams) -> tuple[float, str, str] | None:
+    """Returns seconds of a pretraining at the papers' scale, machine and formula; None without an estimate."""
+    timing = estimate(root, params) if presets.scale == SCALE else None
+    return None if timing is None else (timing.seconds, H200, f"pretraining alone, estimated: {timing.formula}")
 
 
 def _resnet18(root: Path, params: AllParams) -> tuple[float, str, str] | None:

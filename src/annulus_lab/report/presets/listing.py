@@ -10,7 +10,7 @@ from annulus_lab.report.claims.verdicts import verdicts
 from annulus_lab.report.papers.comparison import compare
 from annulus_lab.report.papers.metrics import Metrics
 from annulus_lab.report.presets.overview import TableState, table_states
-from annulus_lab.report.presets.preset import STUDY, Presets
+from annulus_lab.report.presets.preset import STUDY, Presets, studies
 from annulus_lab.report.presets.tables import TablePresets
 
 
@@ -28,7 +28,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     else:
         metrics = Metrics(root)
         text = tables_as_text(table_states(root, compare(metrics), verdicts(metrics)))
-        text += "\n\nannulus presets TABLE lists the rows of a table"
+        text += "\n\nannulus presets TABLE lists the rows of a table, annulus presets --study STUDY those of a study: "
+        text += ", ".join(studies(root))
     print(text)
     print('\nannulus preset "NAME" prints the command of a row, and its hours')
 
