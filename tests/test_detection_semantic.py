@@ -17,6 +17,7 @@ from stated import stated_params
 from annulus.encoders.saved import save_encoder
 from annulus.errors import InputError
 from annulus.files.images import IGNORED
+from annulus_lab.studies.detection import detector_runs
 from annulus_lab.studies.detection.annotated import Annotated, Category, Picture, decode_mask
 from annulus_lab.studies.detection.detector_runs import run_encoders
 from annulus_lab.studies.detection.layouts import write_scenes
@@ -129,6 +130,14 @@ def test_a_stage_that_goes_on_with_another_seed_or_encoder_keeps_the_rest(tiny, 
     save_encoder(encoder(seed=2, mean=(0.1, 0.2, 0.3)), weights)
     assert weights.read_bytes() == before, "of other images, with their statistics beside"
     assert len(checkpoint_folders(SEED, SEED + 1) & both) == 5
+
+
+def test_the_code_of_a_task_is_that_of_the_function_that_computes_it(tiny, tmp_path, monkeypatch):
+    (tmp_path / "scenes/scenes.json").write_text('{"root": null}')
+    files: list[Path] = []
+    monkeypatch.setattr(detector_runs, "hash_code", lambda file: files.append(file) or {})
+    run_encoders("segments", tiny[0] | {"seeds": [SEED]}, tmp_path / "scenes", {"main": tmp_path / "main"}, named)
+    assert files == [Path(__file__)], "an edit of the decoder does not go on with its old results"
 
 
 def test_a_task_without_masks_is_refused(tmp_path):

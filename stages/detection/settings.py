@@ -54,17 +54,15 @@ def main(study: MainStudy) -> dict[str, Any]:
         files[f"tasks/{name}"] = own | {"drop_empty": scenes.drop_empty} | task
         files[f"scenes/{name}"] = {"kind": task["kind"], "root": root, "drawn": None if root else drawn}
         files[f"scenes/{name}"] |= {"seed": study.seeds[0], "drop_empty": scenes.drop_empty}
-    files["segments"] = own | {"engine": "none", "drop_empty": scenes.drop_empty} | segments_settings(study)
     tasks = {name: files[f"tasks/{name}"] for name in params.tasks}
     for one in further:
         seeds = {"seeds": one["seeds"]}
-        files[f"further/{one['encoder']}"] = {
-            "tasks": {name: task | seeds for name, task in tasks.items()},
-            "segments": files["segments"] | seeds,
-        }
+        files[f"further/{one['encoder']}"] = {"tasks": {name: task | seeds for name, task in tasks.items()}}
+    segments = segments_settings(study)
+    files["segments"] = own | {"engine": "none", "drop_empty": scenes.drop_empty} | segments
     trained = {name: getattr(study.main, name) for name in SELECTORS}
     files["table"] = {"tasks": [*params.tasks, "segments"], "main": trained}
-    return files | {"further_table": {"tasks": tasks | {"segments": files["segments"]}, "encoders": further}}
+    return files | {"further_table": {"tasks": tasks, "encoders": further}}
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ EncoderRuns = Mapping[str, DetectorRuns]  # of one encoder, by task
 
 
 def write_runs(path: Path, runs: EncoderRuns) -> None:
-    """Writes the runs of one encoder on each task: its numbers on the pictures and on each draw of them."""
+    """Writes the runs of one encoder on each task: average precision on the pictures and on each draw of them."""
     kept = {
         task: {seed: {name: run[name] for name in NUMBERS} for seed, run in own.items()} for task, own in runs.items()
     }
