@@ -217,17 +217,17 @@ def test_both_counts_of_claims_stand_in_the_first_table_of_the_results():
 
 
 def test_a_number_within_a_sentence_or_a_row_is_of_one_row(tmp_path):
-    rows = [("x", 0.0, ""), ("y", -2.25, 0.5), ("z", 3.0, "")]
+    rows = [("x", 0.0, ""), ("y", -2.25, 0.5), ("z, late", 3.0, "")]
     written(
         tmp_path, "here.csv", [{"a": a, "gain_percent": gain, "gain_interval_percent": half} for a, gain, half in rows]
     )
     number = "<!-- number here.csv: gain_percent; a = {} -->{}<!-- /number -->"
-    text = f"| one | {number.format('y', 'old')} | and {number.format('z', '')} |\n"
+    text = f"| one | {number.format('y', 'old')} | and {number.format('z, late', '')} |\n"
     made = with_numbers(text, tmp_path)
-    assert made == f"| one | {number.format('y', '-2.2 ± 0.5')} | and {number.format('z', '+3.0')} |\n"
+    assert made == f"| one | {number.format('y', '-2.2 ± 0.5')} | and {number.format('z, late', '+3.0')} |\n"
     assert with_numbers(made, tmp_path) == made
     with pytest.raises(InputError, match="2 rows are left"):
-        with_numbers(number.format("y | z", "old"), tmp_path)
+        with_numbers(number.format("y | z, late", "old"), tmp_path)
 
 
 def test_a_number_over_another_row_is_their_difference_in_pairs_of_a_seed(tmp_path):

@@ -10,7 +10,7 @@ the rows to show. A number stands between two comments; its conditions leave one
 
 A number is followed by the half-width of its 95 % interval, where the file has one; a gain has its sign. In a table a
 gain is bold that survives Holm's correction for all gains of its column in the file, which says their seeds. Several
-values of one column are separated by `|`; without a condition all rows are shown. The claims' verdicts by paper follow
+values of one column are separated by `|`, and a value may hold a comma; without a condition all rows are shown. The claims' verdicts by paper follow
 `<!-- claims -->`.
 
 What follows `over` selects another row: the number is then their difference in pairs of a seed, with an interval over
@@ -162,7 +162,9 @@ def _select(
         raise InputError(f"{instruction}: {metrics_path(file_name)}: {error.strerror}; run its study first") from error
     pairs = [column.partition("=")[::2] for column in names.split(",")]
     columns = {head.strip(): (column or head).strip() for head, column in pairs}
-    conditions = dict(_condition(part) for part in conditions_text.split(",")) if conditions_text else {}
+    conditions = (
+        dict(_condition(part) for part in re.split(r",(?=[^,=]*=)", conditions_text)) if conditions_text else {}
+    )
     known = set(rows[0]) if rows else set()
     for name in [*columns.values(), *conditions]:
         if name not in known:
