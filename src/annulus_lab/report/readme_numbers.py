@@ -10,8 +10,8 @@ the rows to show. A number stands between two comments; its conditions leave one
 
 A number is followed by the half-width of its 95 % interval, where the file has one; a gain has its sign. In a table a
 gain is bold that survives Holm's correction for all gains of its column in the file, which says their seeds. Several
-values of one column are separated by `|`, and a value may hold a comma; without a condition all rows are shown. The claims' verdicts by paper follow
-`<!-- claims -->`.
+values of one column are separated by `|`, and a value may hold a comma; without a condition all rows are shown. The
+claims' verdicts by paper follow `<!-- claims -->`.
 
 What follows `over` selects another row: the number is then their difference in pairs of a seed, with an interval over
 seeds. The other row's file, where it is another one, stands before its conditions: `over law/moco.csv: value = 0.8`.
