@@ -1,13 +1,13 @@
 """Hours of a preset, from its timed runs or from images per second of ResNet-18, both in metrics/.
 
 The seconds of a timed run include its probes. Rows of cifar10_later have the seconds of their base, which was timed in
-cifar10_algorithms with the same images, network and epochs. Otherwise pretraining alone with ResNet-18 takes
+cifar10_algorithms with the same images, network and epochs. At the papers' scale the hours are estimated for an H200.
+Without either, pretraining alone with ResNet-18 takes
 
     epochs * images * networks * (view_size / 32)^2 / images_per_second
 
 since a convolution's work is proportional to the pixels. The images per second at 32 pixels are in metrics/benchmarks.
-At the papers' scale a preset has the estimated hours of an H200. Without a timed run, and with another network, it has
-none.
+Other networks have no hours.
 """
 
 import csv
