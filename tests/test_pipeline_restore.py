@@ -71,17 +71,18 @@ def test_what_a_run_writes_is_as_committed_and_what_it_does_not_write_stays(root
     assert not (root / "metrics/main/knn.json").exists()
 
 
-def test_a_value_of_as_many_letters_in_the_same_second_is_seen(root):
-    """DVC checks params.yaml out and changes it within the second in git's index, so `git status` misses the change."""
+@pytest.mark.parametrize(("name", "text"), [("params.yaml", "sampler: cave\n"), ("metrics/main/knn.json", "[]\n")])
+def test_a_change_of_as_many_letters_in_the_same_second_is_seen(name, text, root):
+    """DVC checks files out and changes them within the second in git's index, so `git status` misses the changes."""
     git(root, "reset", "-q", "--hard")
     git(root, "config", "core.trustctime", "false")  # the test cannot set a file's ctime
-    os.utime(root / "params.yaml", (0, 1e9))
+    os.utime(root / name, (0, 1e9))
     git(root, "update-index", "--refresh")
-    (root / "params.yaml").write_text("sampler: cave\n")
-    os.utime(root / "params.yaml", (0, 1e9 + 0.5))
-    assert "params.yaml" not in git(root, "status", "--short")
-    assert "as committed again: params.yaml" in restore(root)[0]
-    assert (root / "params.yaml").read_text() == "sampler: ring\n"
+    (root / name).write_text(text)
+    os.utime(root / name, (0, 1e9 + 0.5))
+    assert name not in git(root, "status", "--short")
+    assert f"as committed again: {name}" in restore(root)[0]
+    assert (root / name).read_text() == COMMITTED[name]
 
 
 def test_documents_and_records_beside_the_metrics_stay_and_those_of_a_study_go_back(root):

@@ -55,8 +55,9 @@ def restore(root: Path) -> list[str]:
     for lock in _invalid_lock_lists(root):
         lock.unlink()
         steps.append(f"removed: {lock.relative_to(root)}, DVC's list of locks, which the killed run left half written")
-    for path in (root / "params.yaml", *root.glob("stages/*/params.yaml")):
-        compared_again(path)
+    for path in git(root, "ls-files", "-z").decode().split("\0")[:-1]:
+        if RUN_OUTPUTS.fullmatch(path):
+            compared_again(root / path)
     changed = git(root, "diff", "--relative", "--name-only", "-z", "HEAD").decode().split("\0")[:-1]
     if outputs := [path for path in changed if RUN_OUTPUTS.fullmatch(path)]:
         git(root, "stash", "push", "--quiet", "--message", "make restore", "--", *outputs)

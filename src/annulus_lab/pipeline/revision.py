@@ -158,8 +158,8 @@ def git(root: Path, *words: str, stdin: bytes = b"") -> bytes:
 def compared_again(path: Path) -> None:
     """Sets the time of a writable file two seconds back, so that git compares its content.
 
-    `dvc exp run` writes params.yaml in the second in which git writes its index. Git ignores parts of a second, so a
-    file of the same size, as after `-S sampler=cave` in place of ring, counts as unchanged.
+    `dvc exp run` writes params.yaml and metrics in the second in which git writes its index. Git ignores parts of a
+    second, so a file of the same size, as after `-S sampler=cave` in place of ring, counts as unchanged.
     """
     with suppress(OSError):
         times = path.stat()

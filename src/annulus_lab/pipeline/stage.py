@@ -70,7 +70,8 @@ def run_stage(
 
     def load(arguments: argparse.Namespace) -> Mapping[str, Any]:
         if _in_dvc_exp_run():
-            compared_again(arguments.params)
+            for path in (arguments.params, *Path("metrics").glob("main/*"), *Path("metrics").glob("summary.*")):
+                compared_again(path)
         everything = load_params(arguments.params)
         if (code := _code_file()) is not None:
             refuse_other_code(script, main_code(script, everything, reads), code.read_text(encoding="utf-8").strip())
