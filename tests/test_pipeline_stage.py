@@ -175,8 +175,8 @@ def test_a_mistake_in_dvc_exp_run_says_that_its_values_stay_but_a_queued_one_s_d
     before = [file.stat().st_mtime for file in files]
     with pytest.raises(SystemExit, match=rf"^ERROR: images: 3 are too few{advice}$"):
         run_stage(failing, READS, PATHS, argv)
-    for file, time in zip(files, before, strict=True):
-        assert (file.stat().st_mtime < time) == bool(advice), "so that git looks at it again"
+    for file, modified in zip(files, before, strict=True):
+        assert (file.stat().st_mtime < modified) == bool(advice), "so that git looks at it again"
 
 
 def test_resume_state_is_forgotten_only_when_the_files_are_there(tmp_path, argv):
