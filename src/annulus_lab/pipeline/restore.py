@@ -12,12 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from annulus.errors import InputError
-from annulus_lab.pipeline.revision import compared_again, git
+from annulus_lab.pipeline.revision import RUN_OUTPUTS, compared_again, git
 
-# Files in git that a run writes. Other files are the user's own and stay as they are.
-RUN_OUTPUTS = re.compile(
-    r"(stages/\w+/)?(params\.yaml|dvc\.lock)|stages/\w+/metrics/.*|metrics/(main/.*|summary\.(json|csv))"
-)
 DVCS_NOTES = ":(glob)**/.dvc/tmp/repro.dat"
 RUNS = re.compile(r"\S*dvc( .*)? (repro|exp\w* run)( |$)")
 DVCS_COMMIT = "dvc: commit experiment"

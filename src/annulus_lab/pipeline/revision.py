@@ -16,6 +16,10 @@ WORKSPACE = "workspace"
 GIT_SECONDS = 60
 MOST_BYTES = 64 * 2**20  # of one file; the largest that is read here has 0.1 MB
 EXPERIMENT = re.compile(r"refs/exps/[0-9a-f]{2}/[0-9a-f]{38}/([^/]+)")  # DVC keeps other refs beside them
+# Files in git that a run writes. Other files are the user's own and stay as they are.
+RUN_OUTPUTS = re.compile(
+    r"(stages/\w+/)?(params\.yaml|dvc\.lock)|stages/\w+/metrics/.*|metrics/(main/.*|summary\.(json|csv))"
+)
 CONFLICT = re.compile(r"^(<<<<<<<|>>>>>>>) ", re.MULTILINE)
 
 

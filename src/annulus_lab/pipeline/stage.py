@@ -19,7 +19,7 @@ from annulus_lab.config.file import load_params
 from annulus_lab.config.resolved import read_settings
 from annulus_lab.pipeline import provenance
 from annulus_lab.pipeline.edited import StageInputs, main_code, refuse_other_code, study_code
-from annulus_lab.pipeline.revision import compared_again
+from annulus_lab.pipeline.revision import RUN_OUTPUTS, compared_again
 
 CODE = Path("data/main/code")
 FIRST_SPEAKS_SECONDS = 10.0  # for the first of several processes to print its error and end
@@ -70,7 +70,8 @@ def run_stage(
 
     def load(arguments: argparse.Namespace) -> Mapping[str, Any]:
         if _in_dvc_exp_run():
-            for path in (arguments.params, *Path("metrics").glob("main/*"), *Path("metrics").glob("summary.*")):
+            outputs = [path for path in Path("metrics").rglob("*") if RUN_OUTPUTS.fullmatch(path.as_posix())]
+            for path in (arguments.params, *outputs):
                 compared_again(path)
         everything = load_params(arguments.params)
         if (code := _code_file()) is not None:

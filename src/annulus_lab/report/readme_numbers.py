@@ -162,9 +162,8 @@ def _select(
         raise InputError(f"{instruction}: {metrics_path(file_name)}: {error.strerror}; run its study first") from error
     pairs = [column.partition("=")[::2] for column in names.split(",")]
     columns = {head.strip(): (column or head).strip() for head, column in pairs}
-    conditions = (
-        dict(_condition(part) for part in re.split(r",(?=[^,=]*=)", conditions_text)) if conditions_text else {}
-    )
+    parts = re.split(r",(?=[^,=]*=)", conditions_text) if conditions_text else []
+    conditions = dict(map(_condition, parts))
     known = set(rows[0]) if rows else set()
     for name in [*columns.values(), *conditions]:
         if name not in known:

@@ -52,14 +52,11 @@ def hours(root: Path, presets: Presets, preset: Preset) -> str:
     Raises:
         InputError: when a file of metrics is damaged.
     """
-    params, seeds = presets.params(preset), len(presets.seeds)
-    timed = _timed_runs(root, presets, preset, params.method) or _h200(root, presets, params) or _resnet18(root, params)
-    if timed is None:
-        return f"hours: not known; no such run was timed ({BENCHMARKS}, {LOOKS})"
-    seconds, machine, source = timed
-    per_seed = f"{two_digits(seconds)} s" if seconds < 3600 else f"{two_digits(seconds / 3600)} h"
-    least = "at least " * (machine == H200)  # an estimate that leaves out what slows a larger network
-    return f"hours: {least}{two_digits(seeds * seconds / 3600)} on {machine}: {seeds} seeds, {per_seed} each ({source})"
+    params = presets.params(preset)
+    timed = _timed_runs(root, presets, preset, params.method)
+    if timed is None and presets.scale == SCALE:
+        timed = _on_h200(estimate(root, params))
+    return _line(timed or _resnet18(root, params), len(presets.seeds), f"{BENCHMARKS}, {LOOKS}")
 
 
 def row_hours(root: Path, tables: TablePresets, row: TableRow) -> list[str]:
@@ -70,13 +67,8 @@ def row_hours(root: Path, tables: TablePresets, row: TableRow) -> list[str]:
     """
     lines = []
     if row.row is not None:
-        timing, seeds = pretraining(root, tables, row), len(tables.params(row).seeds)
-        text = f"hours: not known; no such run was timed ({BENCHMARKS})"
-        if timing is not None:
-            hours, all_seeds = timing.seconds / 3600, f"{seeds} seed{'s' * (seeds > 1)}"
-            text = f"hours: at least {two_digits(seeds * hours)} on {H200}: {all_seeds}, {two_digits(hours)} h each "
-            text += f"(pretraining alone, estimated: {timing.formula})"
-        lines.append(text)
+        timed = _on_h200(pretraining(root, tables, row))
+        lines.append(_line(timed, len(tables.params(row).seeds), BENCHMARKS))
     match row.study:
         case "detection":
             lines += [_detector(tables.root, row, stage.partition("@")[2]) for stage in row.stages]
@@ -85,6 +77,22 @@ def row_hours(root: Path, tables: TablePresets, row: TableRow) -> list[str]:
             unknown = f"hours: not known; the study {row.study} was not timed at scale: {SCALE}"
             lines.append(unknown if time is None else f"hours: {time.hours} on {time.machine}: {time.details}")
     return lines
+
+
+def _line(timed: tuple[float, str, str] | None, seeds: int, files: str) -> str:
+    """Returns the line of seconds, machine and source of one training; `files`: where a timing would stand."""
+    if timed is None:
+        return f"hours: not known; no such run was timed ({files})"
+    seconds, machine, source = timed
+    each = f"{two_digits(seconds)} s" if seconds < 3600 else f"{two_digits(seconds / 3600)} h"
+    least = "at least " * (machine == H200)  # an estimate that leaves out what slows a larger network
+    all_seeds = f"{seeds} seed{'s' * (seeds > 1)}"
+    return f"hours: {least}{two_digits(seeds * seconds / 3600)} on {machine}: {all_seeds}, {each} each ({source})"
+
+
+def _on_h200(timing: PretrainingTime | None) -> tuple[float, str, str] | None:
+    """Returns seconds of an estimated pretraining, machine and formula."""
+    return None if timing is None else (timing.seconds, H200, f"pretraining alone, estimated: {timing.formula}")
 
 
 def pretraining(root: Path, tables: TablePresets, row: TableRow) -> PretrainingTime | None:
@@ -176,7 +184,6 @@ def _views(root: Path) -> StudyTime | None:
 
 def _timed_runs(root: Path, presets: Presets, preset: Preset, method: str) -> tuple[float, str, str] | None:
     """Returns seconds of a whole run, machine and source; None if no run of the study at its scale was timed."""
-    unnamed = "a processor that the file does not name"
     if any(key.endswith("pretrain.epochs") for key in preset.settings):  # an untrained network's row
         return None
     match presets.name, presets.scale:
@@ -186,25 +193,17 @@ def _timed_runs(root: Path, presets: Presets, preset: Preset, method: str) -> tu
                 return None
             mean = f"mean of {timed['runs']} runs of six rows, {BENCHMARKS}/sweep.json"
             return timed["runs_own_seconds"] / timed["runs"], f"one core of {timed['processor']}", mean
-        case "cifar10_algorithms", "demo":
+        case ("cifar10_algorithms" | "cifar10_later") as study, "demo":
             # Runs with another temperature or share count too: these settings do not change the time.
-            looks = [float(row["seconds"]) for row in _rows(root / LOOKS) if row["row"] == preset.row]
+            timed_row = preset.row if study == "cifar10_algorithms" else BASES.get(method)
+            looks = [float(row["seconds"]) for row in _rows(root / LOOKS) if row["row"] == timed_row]
             if not looks:
                 return None
-            return median(looks), unnamed, f"median of {len(looks)} runs, {LOOKS}"
-        case "cifar10_later", "demo":
-            base = BASES.get(method)
-            looks = [float(row["seconds"]) for row in _rows(root / LOOKS) if row["row"] == base]
-            if not looks:
-                return None
-            return median(looks), unnamed, f"as a run of {base}, {LOOKS}; {LATER} has how much longer a step takes"
+            source = f"median of {len(looks)} runs of {timed_row}, {LOOKS}"
+            if study == "cifar10_later":
+                source += f"; {LATER} has how much longer a step takes"
+            return median(looks), "a processor that the file does not name", source
     return None
-
-
-def _h200(root: Path, presets: Presets, params: AllParams) -> tuple[float, str, str] | None:
-    """Returns seconds of a pretraining at the papers' scale, machine and formula; None without an estimate."""
-    timing = estimate(root, params) if presets.scale == SCALE else None
-    return None if timing is None else (timing.seconds, H200, f"pretraining alone, estimated: {timing.formula}")
 
 
 def _resnet18(root: Path, params: AllParams) -> tuple[float, str, str] | None:
