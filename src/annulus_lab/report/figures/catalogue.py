@@ -72,9 +72,9 @@ FINDINGS = {
     "ring.appC": "Theorem 3.2: conditional negatives make the estimate lower and less variable. (A std of 0 "
     "has no place on the logarithmic axis.)",
     "law": "A point is a temperature with a count of negatives, of IR with a small network and 5,000 images unless "
-    "others are named; samplers anneal. Points of one temperature stand side by side. Dashed, with its interval: an "
+    "others are named; samplers anneal. Each series is moved 1 % aside from the next. Dashed, with its interval: an "
     "oracle, whose negatives are of other classes.",
-    "law.controls": "HCL weighs its negatives at the temperature t/(1 + beta). Its rings stand at that one.",
+    "law.controls": "The weight under HCL is the closest tenth's share of HCL's own gradient.",
     "law.drawn": "The same for images that the package draws (algorithms' fog).",
     "ring.table1a": "MoCoRing is compared with MoCo, CMCRing with CMC.",
     "curve.bound": "The bound, log(1 + K) minus the loss, on the information between views; its ceiling is log(1 + K).",
